@@ -1,0 +1,1 @@
+"""Continuous batching over the memory core: admission, chunked prefill, preemption, beams. No torch."""

@@ -1,0 +1,1 @@
+"""State folded from events, and what is made of it: snapshots, recordings, seeking."""

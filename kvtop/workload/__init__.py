@@ -1,0 +1,1 @@
+"""Where requests come from: scenarios, arrivals, prompts, traces."""

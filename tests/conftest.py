@@ -1,0 +1,18 @@
+"""What holds for every test: one thread for torch and Numba, and the same examples on every machine."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Before anything imports torch or Numba. A test that needs other counts starts a process of its own.
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_name] = "1"
+os.environ["OMP_WAIT_POLICY"] = "passive"
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+_common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
+settings.register_profile("ci", derandomize=True, database=None, **_common)
+settings.register_profile("random", **_common)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
