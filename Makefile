@@ -61,7 +61,7 @@ lint: $(STAMP) ## ruff, mypy and the arrows between the packages
 	@ln -s $(CURDIR)/kvtop/* $(CURDIR)/kernels $(TYPED)/kvtop/
 	cd $(TYPED) && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml \
 	    --cache-dir $(CURDIR)/.mypy_cache -p kvtop
-	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports --no-cache --no-logo
 
 bench: $(STAMP) ## the benchmarks: ratios within one run
 	@for benchmark in benchmarks/bench_*.py; do \
