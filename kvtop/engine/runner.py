@@ -6,7 +6,10 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from kvtop.scheduling.sequence import Sampled
 from kvtop.workload.request import Request
+
+__all__ = ["Row", "Runner", "RunnerInfo", "Sampled", "StepPlan"]
 
 
 class Row(NamedTuple):
@@ -49,15 +52,6 @@ class StepPlan:
     def scheduled_tokens(self) -> int:
         """Tokens computed in this step."""
         return sum(len(row.token_ids) for row in self.rows)
-
-
-class Sampled(NamedTuple):
-    """What came out for one row, aligned with `StepPlan.rows`."""
-
-    token_ids: tuple[int, ...]
-    """One id for each of the row's `samples`; empty for the middle of a prefill and for beams."""
-    candidates: tuple[tuple[int, float], ...] = ()
-    """(token id, log-probability), likeliest first; ties to the smaller id."""
 
 
 class RunnerInfo(NamedTuple):

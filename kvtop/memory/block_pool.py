@@ -97,7 +97,9 @@ class BlockPool:
         """
         for block in blocks:
             if not self.ref_counts[block] and not self.hashes[block]:
-                raise OutOfBlocksError(f"block {block} is free and holds nothing to share at step {self.bus.step}")
+                raise OutOfBlocksError(
+                    f"block {block} is free and holds nothing to share at step {self.bus.step}"
+                )
         step = self.bus.step
         for block in blocks:
             count = self.ref_counts[block]
@@ -117,7 +119,7 @@ class BlockPool:
         hash go to the front of the queue (they hold nothing worth keeping), hashed ones to the back (LRU).
         Raises DoubleFreeError, having changed nothing, for a block without a reference left.
         """
-        self._check_release(blocks, sequence)
+        self.check_release(blocks, sequence)
         step = self.bus.step
         worthless: list[int] = []
         findable: list[int] = []
@@ -166,14 +168,15 @@ class BlockPool:
         if self.bus.active:
             self.bus.emit(Evicted, tuple(blocks))
 
-    def _check_release(self, blocks: Sequence[int], sequence: int) -> None:
+    def check_release(self, blocks: Sequence[int], sequence: int) -> None:
+        """Raise DoubleFreeError if `release` would. Changes nothing."""
         twice = len(set(blocks)) != len(blocks)
         for position, block in enumerate(blocks):
             wanted = blocks[: position + 1].count(block) if twice else 1
             if self.ref_counts[block] < wanted:
                 raise DoubleFreeError(
                     f"block {block} of the {self.tier.value} pool freed once too often by sequence "
-                    f"{sequence_name(sequence)} at step {self.bus.step}: reference count {self.ref_counts[block]}"
+                    f"{sequence_name(sequence)} at step {self.bus.step}: its count is {self.ref_counts[block]}"
                 )
 
     def _publish_freed(self, blocks: list[int], end: QueueEnd) -> None:

@@ -113,6 +113,13 @@ class Rejected(Event, frozen=True, tag=True):
     reason: str
 
 
+class Waited(Event, frozen=True, tag=True):
+    """A waiting request's obstacle changed; `reason` says in words what it waits for."""
+
+    request: int
+    reason: str
+
+
 class Finished(Event, frozen=True, tag=True):
     """The last sequence of a request ended; `reason` is that of its best or last sequence."""
 
@@ -142,6 +149,12 @@ class Advanced(Event, frozen=True, tag=True):
     sequence: int
     token_ids: tuple[int, ...]
     stored: int
+
+
+class Held(Event, frozen=True, tag=True):
+    """A sequence stopped growing at its `hold_at_stored`; its next `Advanced` ends that."""
+
+    sequence: int
 
 
 class SequenceEnded(Event, frozen=True, tag=True):
@@ -269,10 +282,12 @@ AnyEvent = (
     Arrived
     | Admitted
     | Rejected
+    | Waited
     | Finished
     | Aborted
     | Forked
     | Advanced
+    | Held
     | SequenceEnded
     | Preempted
     | SwappedOut

@@ -64,7 +64,7 @@ class PrefixCache:
         return len(self._node_of)
 
     def root(self, extra_keys: bytes = b"") -> PrefixNode:
-        """Where chains begin that may share: prompts with other extra keys (an adapter, a salt) never meet."""
+        """Where chains begin that may share: other extra keys (an adapter, a salt) never meet."""
         node = self._roots.get(extra_keys)
         if node is None:
             node = PrefixNode(self._hash(0, extra_keys) if extra_keys else 0, None, extra_keys)
@@ -105,10 +105,9 @@ class PrefixCache:
 
     def remove(self, block: int) -> None:
         """Forget a block (it is being evicted). Raises KeyError when it is not cached."""
-        node: PrefixNode | None = self._node_of.pop(block)
-        assert node is not None
+        node = self._node_of.pop(block)
         node.blocks.remove(block)
-        while node is not None and node.parent is not None and not node.blocks and not node.children:
+        while node.parent is not None and not node.blocks and not node.children:
             bucket = self._nodes[node.hash]
             bucket.remove(node)
             if not bucket:

@@ -5,9 +5,20 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
-from kvtop.memory.events import sequence_id, sequence_name
+from kvtop.memory.block_table import BlockTable
+from kvtop.memory.events import BRANCH_BITS, FinishReason, sequence_id
 from kvtop.workload.request import Request
+
+
+class Sampled(NamedTuple):
+    """What a runner returns for one scheduled sequence."""
+
+    token_ids: tuple[int, ...]
+    """One id for each sample asked for; empty in the middle of a prefill and for beams."""
+    candidates: tuple[tuple[int, float], ...] = ()
+    """For beams: (token id, log-probability), likeliest first; ties to the smaller id."""
 
 
 class GroupState(str, Enum):
@@ -24,36 +35,44 @@ class GroupState(str, Enum):
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One sample or beam. `tokens` holds prompt and generated ids; K/V is stored for the first `stored`."""
+    """One sample or beam: its tokens and blocks are in `table`, which the cache manager changes."""
 
-    id: int
-    tokens: array[int]
-    """int32 token ids: the prompt, then what was generated."""
+    table: BlockTable
     prompt_length: int
-    stored: int = 0
     score: float = 0.0
     """Sum of log-probabilities of the generated tokens (beam search only)."""
-    finish_reason: str | None = None
+    holding: bool = False
+    """Whether it stopped growing at its request's `hold_at_stored`."""
+    finish_reason: FinishReason | None = None
 
     @property
-    def name(self) -> str:
-        """What people call it: `42` or `42.3`."""
-        return sequence_name(self.id)
+    def id(self) -> int:
+        """Sequence id: request and branch."""
+        return self.table.sequence
 
     @property
     def branch(self) -> int:
         """Which sample, beam or fork of its request it is; keys its random numbers."""
-        return self.id & 0xFFFF
+        return self.table.sequence & (1 << BRANCH_BITS) - 1
 
     @property
     def generated(self) -> int:
         """Tokens generated so far."""
-        return len(self.tokens) - self.prompt_length
+        return len(self.table.tokens) - self.prompt_length
 
-    @property
-    def pending(self) -> int:
-        """Tokens whose K/V is still to be computed; 1 when it decodes."""
-        return len(self.tokens) - self.stored
+    def branch_off(self, branch: int) -> Sequence:
+        """A sequence with the same tokens and no blocks yet, as branch `branch` of the same request."""
+        request = self.table.sequence >> BRANCH_BITS
+        table = BlockTable(sequence_id(request, branch), self.table.tokens[:])
+        return Sequence(table, self.prompt_length, self.score)
+
+
+class Hypothesis(NamedTuple):
+    """A finished beam: tokens generated, and their mean log-probability."""
+
+    token_ids: tuple[int, ...]
+    score: float
+    reason: FinishReason
 
 
 @dataclass(slots=True, eq=False)
@@ -61,29 +80,26 @@ class SequenceGroup:
     """A request and its live sequences; preempted and resumed as a whole (SOSP'23, section 4.5)."""
 
     request: Request
+    arrival: int
+    """Place in the order of arrival: who came first is served first."""
     sequences: list[Sequence]
     state: GroupState = GroupState.WAITING
     forked: bool = False
-    """Whether the samples or beams have branched off the prompt."""
+    """Whether samples or beams have branched off the prompt."""
     preemptions: int = 0
     admitted_once: bool = False
     wait_reason: str = ""
     """Why it is not running, in words; empty while it runs."""
-    next_branch: int = 0
-    ended: list[Sequence] = field(default_factory=list)
-    """Sequences that finished, oldest first; for beams the hypotheses kept so far."""
-    released_hold: bool = False
+    hold_released: bool = False
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+    """Beams that reached their end, best first."""
 
     @classmethod
-    def of(cls, request: Request) -> SequenceGroup:
-        """A new group with one sequence that holds the prompt. Branch 0, or 1 if it will branch."""
-        branch = 1 if request.n > 1 or request.beam_width > 1 else 0
-        prompt = Sequence(
-            id=sequence_id(request.id, branch),
-            tokens=array("i", request.prompt_token_ids),
-            prompt_length=len(request.prompt_token_ids),
-        )
-        return cls(request=request, sequences=[prompt], next_branch=branch + 1)
+    def of(cls, request: Request, arrival: int) -> SequenceGroup:
+        """A new group with one sequence that holds the prompt: branch 0, or 1 if more will branch off."""
+        branch = int(request.n > 1 or request.beam_width > 1)
+        table = BlockTable(sequence_id(request.id, branch), array("i", request.prompt_token_ids))
+        return cls(request, arrival, [Sequence(table, len(request.prompt_token_ids))])
 
     @property
     def is_beam(self) -> bool:
@@ -92,7 +108,70 @@ class SequenceGroup:
 
     @property
     def seats(self) -> int:
-        """How many of the scheduler's `max_sequences` it takes, counting branches still to come."""
-        if self.forked:
-            return len(self.sequences)
-        return max(self.request.n, self.request.beam_width)
+        """How many of `max_sequences` it takes, branches still to come included."""
+        return len(self.sequences) if self.forked else max(self.request.n, self.request.beam_width)
+
+    @property
+    def tables(self) -> list[BlockTable]:
+        """Block tables of its live sequences, in branch order of creation."""
+        return [sequence.table for sequence in self.sequences]
+
+    @property
+    def preempted(self) -> bool:
+        """Whether it waits to be resumed rather than for its first admission."""
+        return self.admitted_once and self.state in (GroupState.WAITING, GroupState.SWAPPED)
+
+    @property
+    def holding(self) -> bool:
+        """Whether all its sequences hold."""
+        return bool(self.sequences) and all(sequence.holding for sequence in self.sequences)
+
+    def free_branch(self) -> int:
+        """The smallest branch number above 0 that none of its live sequences has."""
+        taken = {sequence.branch for sequence in self.sequences}
+        return next(branch for branch in range(1, len(taken) + 2) if branch not in taken)
+
+
+class Scheduled(NamedTuple):
+    """One sequence's share of a step: its next `tokens` tokens are computed."""
+
+    group: SequenceGroup
+    sequence: Sequence
+    tokens: int
+
+    @property
+    def completes(self) -> bool:
+        """Whether its last known token is among them, so that a next one can be drawn."""
+        return self.tokens == self.sequence.table.pending
+
+    @property
+    def samples(self) -> int:
+        """How many tokens to draw from the last position."""
+        if not self.completes or self.group.is_beam:
+            return 0
+        return 1 if self.group.forked else self.group.request.n
+
+    @property
+    def candidates(self) -> int:
+        """How many likely next tokens beam search asks for: twice the width, so that enough remain when
+        all of the best are end tokens."""
+        return 2 * self.group.request.beam_width if self.completes and self.group.is_beam else 0
+
+
+@dataclass(slots=True)
+class Schedule:
+    """What one step does, in this order: swap out, swap in, copy, compute `entries`."""
+
+    entries: list[Scheduled] = field(default_factory=list)
+    copies: list[tuple[int, int]] = field(default_factory=list)
+    """Copy-on-write: (source, destination)."""
+    swaps_out: list[tuple[int, int]] = field(default_factory=list)
+    """(device block, host block)."""
+    swaps_in: list[tuple[int, int]] = field(default_factory=list)
+    """(host block, device block)."""
+    preempted: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """Tokens computed in this step."""
+        return sum(entry.tokens for entry in self.entries)

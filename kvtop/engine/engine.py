@@ -1,0 +1,116 @@
+"""The step loop: arrivals, schedule, run, update. Knows no torch; the runner does."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from kvtop.engine.runner import Row, Runner, StepPlan
+from kvtop.memory.cache_manager import CacheManager
+from kvtop.memory.events import StepBegan, StepEnded
+from kvtop.scheduling.scheduler import Scheduler
+from kvtop.scheduling.sequence import Schedule, Scheduled
+from kvtop.workload.workload import Workload
+
+
+class Engine:
+    """One workload on one runner over one memory. `step` is all there is to call; not thread-safe.
+
+    `outputs` collects the generated tokens of finished sequences by name when `keep_outputs` is set; the
+    ranked hypotheses of a beam search count as its branches.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        manager: CacheManager,
+        scheduler: Scheduler,
+        workload: Workload,
+        *,
+        keep_outputs: bool = False,
+    ) -> None:
+        self.runner = runner
+        self.manager = manager
+        self.scheduler = scheduler
+        self.workload = workload
+        self.bus = manager.bus
+        self.steps = 0
+        self.requests = 0
+        """Requests that arrived."""
+        self.outputs: dict[str, list[int]] = {}
+        self.peak_blocks_used = 0
+        self.timings = (0.0, 0.0, 0.0)
+        """Seconds that the newest step took in schedule, run and update."""
+        self._keep_outputs = keep_outputs
+        self._aborts: dict[int, list[int]] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether no request is left and none will arrive. Changes nothing."""
+        return self.scheduler.idle and self.workload.exhausted(self.steps)
+
+    def step(self) -> Schedule:
+        """One step of generation; returns what it scheduled. Its ends are freed when it returns."""
+        self.steps += 1
+        self.bus.begin_step(self.steps)
+        if self.bus.active:
+            self.bus.emit(StepBegan)
+        self._take_arrivals()
+        began = perf_counter()
+        schedule = self.scheduler.schedule()
+        # Read now: at the step's end the blocks of what finished in it are free again.
+        self.peak_blocks_used = max(self.peak_blocks_used, self.manager.pool.used_blocks)
+        planned = perf_counter()
+        plan = self.plan(schedule)
+        has_work = plan.rows or plan.copies or plan.swaps_out or plan.swaps_in
+        sampled = self.runner.run(plan) if has_work else []
+        ran = perf_counter()
+        self.scheduler.update(schedule, sampled)
+        self._collect_outputs()
+        ended = perf_counter()
+        self.timings = (planned - began, ran - planned, ended - ran)
+        if self.bus.active:
+            prefill = sum(entry.tokens for entry in schedule.entries if entry.tokens > 1)
+            self.bus.emit(StepEnded, schedule.tokens, prefill, *self.timings)
+        return schedule
+
+    def plan(self, schedule: Schedule) -> StepPlan:
+        """What the runner has to do for a schedule. Changes nothing."""
+        return StepPlan(
+            rows=[_row(entry) for entry in schedule.entries],
+            copies=schedule.copies,
+            swaps_out=schedule.swaps_out,
+            swaps_in=schedule.swaps_in,
+        )
+
+    def _take_arrivals(self) -> None:
+        for request in self.workload.arrivals(self.steps, len(self.scheduler.groups)):
+            self.requests += 1
+            self.scheduler.add(request)
+            if request.abort_at_step is not None:
+                self._aborts.setdefault(max(request.abort_at_step, self.steps), []).append(request.id)
+        for request_id in self._aborts.pop(self.steps, ()):
+            self.scheduler.abort(request_id)
+
+    def _collect_outputs(self) -> None:
+        for group, sequence in self.scheduler.take_ended():
+            if not self._keep_outputs:
+                continue
+            if group.is_beam:
+                for rank, hypothesis in enumerate(group.hypotheses, 1):
+                    self.outputs[f"{group.request.id}.{rank}"] = list(hypothesis.token_ids)
+            else:
+                self.outputs[sequence.table.name] = sequence.table.tokens[sequence.prompt_length :].tolist()
+
+
+def _row(entry: Scheduled) -> Row:
+    table = entry.sequence.table
+    return Row(
+        sequence=table.sequence,
+        request=entry.group.request,
+        branch=entry.sequence.branch,
+        token_ids=table.tokens[table.stored : table.stored + entry.tokens],
+        start=table.stored,
+        table=table.blocks,
+        samples=entry.samples,
+        candidates=entry.candidates,
+    )
