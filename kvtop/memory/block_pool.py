@@ -176,7 +176,7 @@ class BlockPool:
             if self.ref_counts[block] < wanted:
                 raise DoubleFreeError(
                     f"block {block} of the {self.tier.value} pool freed once too often by sequence "
-                    f"{sequence_name(sequence)} at step {self.bus.step}: its count is {self.ref_counts[block]}"
+                    f"{sequence_name(sequence)} at step {self.bus.step}: count {self.ref_counts[block]}"
                 )
 
     def _publish_freed(self, blocks: list[int], end: QueueEnd) -> None:

@@ -58,6 +58,6 @@ def obstacle_for_ever(request: Request, config: SchedulerConfig, pool: BlockPool
         return f"a prompt of {prompt:,} tokens leaves no room in the model's {limit:,} positions"
     if needed > pool.num_blocks:
         return (
-            f"{prompt:,} prompt tokens and one more need {needed:,} blocks, the pool has {pool.num_blocks:,}"
+            f"{prompt:,} prompt tokens and one more need {needed:,} blocks of {pool.num_blocks:,}"
         )
     return ""

@@ -215,7 +215,7 @@ class Scheduler:
         for entry in everything:
             if entry.tokens > 1 and budget > 0:
                 wanted.append(entry._replace(tokens=min(entry.tokens, budget)))
-                budget -= wanted[-1].count
+                budget -= wanted[-1].tokens
         return wanted
 
     def _make_room(self, schedule: Schedule) -> list[Scheduled]:
