@@ -1,0 +1,65 @@
+"""The K/V tensors of the device pool and the host pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from typing import NamedTuple
+
+import torch
+
+from kvtop.memory.sizing import bytes_per_token
+
+
+class KVShape(NamedTuple):
+    """What a model stores for each token: the same in every layer."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    dtype: torch.dtype
+
+    @property
+    def bytes_per_token(self) -> int:
+        """K and V over all layers, in bytes."""
+        return bytes_per_token(self.layers, self.kv_heads, self.head_dim, self.dtype.itemsize)
+
+
+class KVPool:
+    """Blocks of K and V on the device and in host memory.
+
+    Each pool is one tensor `[layers, 2, blocks, kv heads, block size, head dim]`: what one head of one
+    block holds is contiguous, which is what the kernels read, and a block is copied over all layers at
+    once. The memory is not cleared: slots are written before they are read.
+    """
+
+    def __init__(
+        self, shape: KVShape, blocks: int, block_size: int, host_blocks: int, device: torch.device
+    ) -> None:
+        self.block_size = block_size
+        inner = (shape.kv_heads, block_size, shape.head_dim)
+        self.device_kv = torch.empty(
+            shape.layers, 2, blocks, *inner, dtype=shape.dtype, device=device
+        )
+        self.host_kv = torch.empty(
+            shape.layers, 2, host_blocks, *inner, dtype=shape.dtype, pin_memory=device.type == "cuda"
+        )
+        self.keys = [self.device_kv[layer, 0] for layer in range(shape.layers)]
+        self.values = [self.device_kv[layer, 1] for layer in range(shape.layers)]
+
+    def copy(self, pairs: Seq[tuple[int, int]]) -> None:
+        """Copy device blocks (source, destination), in order. Changes the destinations."""
+        _move(self.device_kv, self.device_kv, pairs)
+
+    def swap_out(self, pairs: Seq[tuple[int, int]]) -> None:
+        """Copy (device block, host block). Changes the host blocks."""
+        _move(self.device_kv, self.host_kv, pairs)
+
+    def swap_in(self, pairs: Seq[tuple[int, int]]) -> None:
+        """Copy (host block, device block). Changes the device blocks."""
+        _move(self.host_kv, self.device_kv, pairs)
+
+
+def _move(source: torch.Tensor, target: torch.Tensor, pairs: Seq[tuple[int, int]]) -> None:
+    """Blocks of all layers. Each is a few contiguous runs, so one call a block costs little."""
+    for from_block, to_block in pairs:
+        target[:, :, to_block].copy_(source[:, :, from_block])
