@@ -1,13 +1,191 @@
-"""The command line."""
+"""The command line. Imports nothing heavy: a command loads what it needs when it runs."""
 
 from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import Any
 
 import click
 
 from kvtop import __version__
 
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
-@click.group(name="kvtop")
+
+class Memory(click.ParamType[int]):
+    """An amount of memory: `2GiB`, `512MiB`, `3GB`, or plain bytes. Becomes an int of bytes."""
+
+    name = "memory"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes. Fails with a usage error that shows the form."""
+        if isinstance(value, int):
+            return value
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?i?B)?\s*", value, re.IGNORECASE)
+        amount = float(match[1]) * _UNITS[(match[2] or "").upper()] if match else 0
+        if not 1 <= amount < 2**62:
+            self.fail(f"{value!r} is not an amount of memory such as 2GiB, 512MiB or 3GB", param, ctx)
+        return int(amount)
+
+
+class DefaultToRun(click.Group):
+    """A group whose missing command is `run`: `kvtop --seed 7` means `kvtop run --seed 7`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `run` in front of options that are not the group's own."""
+        own = {"--help", "-h", "--version"}
+        if not args or (args[0].startswith("-") and args[0] not in own):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(name="kvtop", cls=DefaultToRun, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kvtop")
+def cli() -> None:
+    """See and debug the memory of LLM inference.
+
+    Without a command, `run`: the live dashboard on the model inside.
+    """
+
+
+@cli.command()
+@click.option(
+    "--model",
+    default="inside",
+    metavar="M",
+    show_default=True,
+    help="inside, smollm2, none (no model: scripted tokens), a hub id, a folder or a GGUF file.",
+)
+@click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
+@click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Default: bf16 where it is fast.")
+@click.option("--blocks", type=click.IntRange(1), metavar="N", help="Blocks in the pool.")
+@click.option("--kv-memory", type=Memory(), metavar="SIZE", help="Size of the pool instead: 2GiB.")
+@click.option(
+    "--memory-utilization",
+    type=click.FloatRange(0, 1, min_open=True),
+    metavar="X",
+    help="Size of the pool as a share of the memory left after the weights: 0.9.",
+)
+@click.option("--block-size", type=click.IntRange(1, 65536), metavar="N", help="Tokens a block. Default: 16.")
+@click.option("--host-blocks", type=click.IntRange(0), metavar="N", help="Blocks of host memory to swap to.")
+@click.option("--preemption", type=click.Choice(["recompute", "swap"]))
+@click.option("--victim", type=click.Choice(["newest", "oldest"]), help="Who is preempted first.")
+@click.option("--max-sequences", type=click.IntRange(1), metavar="N", help="Sequences that run at once.")
+@click.option("--token-budget", type=click.IntRange(1), metavar="N", help="Tokens computed in a step.")
+@click.option("--prefix-caching/--no-prefix-caching", default=True, show_default=True)
+@click.option(
+    "--scenario",
+    default="mixed",
+    metavar="NAME|FILE",
+    show_default=True,
+    help="What to ask of the generator; see docs/scenarios.md.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="K", show_default=True)
+@click.option(
+    "--speed",
+    type=click.FloatRange(0),
+    metavar="S",
+    help="Steps a second on the screen; 0 is unbounded. Default: 20.",
+)
+@click.option("--fps", type=click.IntRange(1, 60), default=20, show_default=True, help="Pictures a second.")
+@click.option(
+    "--check", is_flag=True, help="Check every invariant after every step (about 1 ms at 512 blocks)."
+)
+@click.option("--batch", is_flag=True, help="No screen: one line a step on standard output.")
+@click.option(
+    "-n", "steps", type=click.IntRange(0), metavar="STEPS", help="With --batch: stop after so many."
+)
+@click.option("--json", "as_json", is_flag=True, help="With --batch: one JSON object a line.")
+@click.option("--csv", "as_csv", is_flag=True, help="With --batch: CSV with dotted column names.")
+@click.option("--tables", is_flag=True, help="With --batch --json: block tables and reference counts.")
+@click.option("--summary", is_flag=True, help="With --batch: one object at the end instead of the lines.")
+@click.option(
+    "--outputs",
+    type=click.Path(path_type=Path),
+    metavar="F",
+    help="With --batch: write token ids of finished sequences to F as JSON.",
+)
+def run(**given: Any) -> None:
+    """The live dashboard, or with --batch one line a step."""
+    from kvtop.assembly import RunOptions
+    from kvtop.workload.scenario import load_scenario
+
+    names = {name for name in RunOptions.__dataclass_fields__ if name in given}
+    options = RunOptions(**{name: given[name] for name in names}, keep_outputs=given["outputs"] is not None)
+    batch_only = {
+        "-n": given["steps"],
+        "--json": given["as_json"],
+        "--csv": given["as_csv"],
+        "--tables": given["tables"],
+        "--summary": given["summary"],
+        "--outputs": given["outputs"],
+    }
+    scenario = load_scenario(given["scenario"])
+    # Spinning threads would fight the screen for the cores; torch reads this once, when it is imported.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if given["batch"]:
+        sys.exit(_batch(options, scenario, given))
+    wrong = [name for name, value in batch_only.items() if value not in (None, False)]
+    if wrong:
+        raise click.UsageError(f"{' and '.join(wrong)} need{'s' if len(wrong) == 1 else ''} --batch")
+    sys.exit(_dashboard(options, scenario, given))
+
+
+def _batch(options: Any, scenario: Any, given: dict[str, Any]) -> int:
+    from kvtop.assembly import UsageError, assemble
+    from kvtop.batch import BatchOptions, check_writable, run_batch
+
+    if given["as_json"] and given["as_csv"]:
+        raise UsageError("--json and --csv exclude each other")
+    if given["speed"] is not None:
+        raise UsageError("--speed is for the screen: batch mode runs as fast as it can")
+    format_ = "json" if given["as_json"] else "csv" if given["as_csv"] else "text"
+    batch = BatchOptions(given["steps"], format_, given["tables"], given["summary"], given["outputs"])
+    if batch.outputs is not None:
+        check_writable(batch.outputs)
+    # `kvtop ... | head` ends as any filter does, without a word.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    return run_batch(assemble(options, scenario), batch)
+
+
+def _dashboard(options: Any, scenario: Any, given: dict[str, Any]) -> int:
+    from kvtop.assembly import UsageError
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM", "dumb") in ("", "dumb"):
+        raise UsageError("the dashboard needs a terminal; without one use `kvtop run --batch`")
+    from kvtop.session.live import LiveSession
+    from kvtop.ui.app import run_app
+
+    speed = 20.0 if given["speed"] is None else given["speed"]
+    return run_app(LiveSession(options, scenario, speed=speed), fps=given["fps"])
+
+
 def main() -> None:
-    """See and debug the memory of LLM inference."""
+    """Entry point: exit 2 with one line for wrong use or input, 128 + n after signal n."""
+    from kvtop.errors import describe
+
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        _say(error.format_message())
+        sys.exit(2)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        sys.exit(128 + signal.SIGINT)
+    except Exception as error:
+        message = describe(error)
+        if message is None:
+            raise
+        _say(message)
+        sys.exit(2)
+
+
+def _say(message: str) -> None:
+    line = " ".join(message.split())
+    print("kvtop: " + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line), file=sys.stderr)

@@ -8,7 +8,8 @@ from kvtop.engine.runner import Row, Runner, StepPlan
 from kvtop.memory.cache_manager import CacheManager
 from kvtop.memory.events import StepBegan, StepEnded
 from kvtop.scheduling.scheduler import Scheduler
-from kvtop.scheduling.sequence import Schedule, Scheduled
+from kvtop.scheduling.sequence import Schedule, Scheduled, SequenceGroup
+from kvtop.workload.request import Request
 from kvtop.workload.workload import Workload
 
 
@@ -73,6 +74,13 @@ class Engine:
             self.bus.emit(StepEnded, schedule.tokens, prefill, *self.timings)
         return schedule
 
+    def add(self, request: Request) -> SequenceGroup:
+        """Queue a request from outside the workload; call it between steps."""
+        self.requests += 1
+        if request.abort_at_step is not None:
+            self._aborts.setdefault(max(request.abort_at_step, self.steps), []).append(request.id)
+        return self.scheduler.add(request)
+
     def plan(self, schedule: Schedule) -> StepPlan:
         """What the runner has to do for a schedule. Changes nothing."""
         return StepPlan(
@@ -84,10 +92,7 @@ class Engine:
 
     def _take_arrivals(self) -> None:
         for request in self.workload.arrivals(self.steps, len(self.scheduler.groups)):
-            self.requests += 1
-            self.scheduler.add(request)
-            if request.abort_at_step is not None:
-                self._aborts.setdefault(max(request.abort_at_step, self.steps), []).append(request.id)
+            self.add(request)
         for request_id in self._aborts.pop(self.steps, ()):
             self.scheduler.abort(request_id)
 

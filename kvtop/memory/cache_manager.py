@@ -369,7 +369,7 @@ class CacheManager:
         blocks = table.blocks[::-1]
         pool.check_release(blocks, table.sequence)
         if self.bus.active:
-            self.bus.emit(Released, tuple(blocks), table.sequence)
+            self.bus.emit(Released, tuple(blocks), table.sequence, table.tier)
         pool.release(blocks, table.sequence)
 
     # -- swapping -------------------------------------------------------------------------------------

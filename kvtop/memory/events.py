@@ -228,6 +228,7 @@ class Released(Event, frozen=True, tag=True):
 
     blocks: tuple[int, ...]
     sequence: int
+    tier: Tier
 
 
 class Freed(Event, frozen=True, tag=True):

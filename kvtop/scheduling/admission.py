@@ -57,7 +57,5 @@ def obstacle_for_ever(request: Request, config: SchedulerConfig, pool: BlockPool
     if limit is not None and prompt >= limit:
         return f"a prompt of {prompt:,} tokens leaves no room in the model's {limit:,} positions"
     if needed > pool.num_blocks:
-        return (
-            f"{prompt:,} prompt tokens and one more need {needed:,} blocks of {pool.num_blocks:,}"
-        )
+        return f"{prompt:,} prompt tokens and one more need {needed:,} blocks of {pool.num_blocks:,}"
     return ""

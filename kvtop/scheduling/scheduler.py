@@ -83,6 +83,7 @@ class Scheduler:
         reason = admission.obstacle_for_ever(request, self.config, self.manager.pool)
         if reason:
             group.state = GroupState.REJECTED
+            group.wait_reason = reason
             self.counts["rejected"] += 1
             self._publish(ev.Rejected, request.id, reason)
             self._holds.leave(group)

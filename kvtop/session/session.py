@@ -153,5 +153,5 @@ class Session(Protocol):
         ...
 
     def text(self, token_ids: Seq[int]) -> str:
-        """Text of tokens with control characters made visible; ids in brackets without a tokenizer."""
+        """Text of tokens as the tokenizer has it: data, to be made harmless. Empty without one."""
         ...

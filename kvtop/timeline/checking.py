@@ -116,9 +116,9 @@ class Checker:
         if isinstance(event, SwappedOut | SwappedIn):
             device.update(event.device_blocks)
             host.update(event.host_blocks)
-        elif isinstance(event, Freed):
+        elif isinstance(event, Freed | Released):
             (host if event.tier is Tier.HOST else device).update(event.blocks)
-        elif isinstance(event, Allocated | Shared | Released | Evicted | Cached):
+        elif isinstance(event, Allocated | Shared | Evicted | Cached):
             device.update(event.blocks)
         elif isinstance(event, Copied):
             device.update((event.source, event.destination))

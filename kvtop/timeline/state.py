@@ -273,7 +273,7 @@ class MemoryState:
 
     def _on_released(self, event: ev.Released) -> None:
         sequence = self.sequence(event.sequence)
-        pool = self.host if sequence.on_host else self.device
+        pool = self.device if event.tier is ev.Tier.DEVICE else self.host
         for block in event.blocks:
             pool.drop_reference(block, event.step)
         del sequence.table[len(sequence.table) - len(event.blocks) :]

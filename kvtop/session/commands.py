@@ -1,0 +1,76 @@
+"""What a person at the keyboard can ask of a live engine, carried out between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kvtop.assembly import Assembly
+from kvtop.memory.events import PreemptionMode, request_of, sequence_name
+from kvtop.scheduling.sequence import GroupState
+from kvtop.session.session import Abort, AddBurst, AddRequest, Fork, Notice, Preempt
+from kvtop.workload.request import Request
+
+
+def add_request(run: Assembly, command: AddRequest) -> Notice:
+    """Queue one request. Raises ValueError for a prompt that the model cannot take."""
+    return _add(
+        run,
+        run.workload.factory.request(
+            command.prompt,
+            prompt_tokens=command.prompt_tokens,
+            max_new_tokens=command.max_new_tokens,
+            n=command.n,
+            beam_width=command.beam_width,
+            temperature=command.temperature,
+            seed=command.seed,
+        ),
+    )
+
+
+def add_burst(run: Assembly, command: AddBurst) -> Notice:
+    """Queue several requests at once."""
+    notices = [_add(run, request) for request in run.workload.factory.burst(command.requests)]
+    refused = [notice for notice in notices if notice.warning]
+    return refused[0] if refused else Notice(f"added {len(notices)} requests")
+
+
+def fork(run: Assembly, command: Fork) -> Notice:
+    """Branch a sequence. Raises SchedulerError when it cannot be."""
+    child = run.scheduler.fork(command.sequence)
+    return Notice(f"forked {child.table.name} from {sequence_name(command.sequence)}")
+
+
+def preempt(run: Assembly, command: Preempt) -> Notice:
+    """Take a group off the device. Raises SchedulerError when it is not on it."""
+    request = request_of(command.sequence)
+    mode = run.scheduler.preempt(request, command.mode)
+    if mode is not command.mode:
+        return Notice(f"preempted {request} by {mode.value}: the host pool is too full to swap", warning=True)
+    how = "swapped out" if mode is PreemptionMode.SWAP else "preempted, to be recomputed"
+    return Notice(f"{how}: {request}")
+
+
+def abort(run: Assembly, command: Abort) -> Notice:
+    """End a request."""
+    request = request_of(command.sequence)
+    if run.scheduler.abort(request):
+        return Notice(f"aborted {request}")
+    return Notice(f"{request} had ended already", warning=True)
+
+
+def _add(run: Assembly, request: Request) -> Notice:
+    group = run.engine.add(request)
+    if group.state is GroupState.REJECTED:
+        return Notice(f"request {request.id} was rejected: {group.wait_reason}", warning=True)
+    return Notice(f"added request {request.id}: {len(request.prompt_token_ids)} prompt tokens")
+
+
+HANDLERS: dict[type, Callable[[Assembly, Any], Notice]] = {
+    AddRequest: add_request,
+    AddBurst: add_burst,
+    Fork: fork,
+    Preempt: preempt,
+    Abort: abort,
+}
+"""Command type -> what carries it out."""

@@ -1,0 +1,216 @@
+"""Builds the frozen snapshot that screens draw, from the folded state."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvtop.memory import events as ev
+from kvtop.memory.events import AnyEvent, sequence_name
+from kvtop.timeline.snapshot import (
+    BlockColumns,
+    BlockDetail,
+    BlockState,
+    Counters,
+    Owner,
+    SequenceDetail,
+    SequenceRow,
+)
+from kvtop.timeline.state import MemoryState, PoolState, RequestState, SequenceState
+
+TAIL = 32
+"""Tokens of a sequence's end that a row carries for its line of text."""
+_ORDER = {"running": 0, "swapped": 1, "waiting": 2}
+
+
+def sequence_rows(state: MemoryState) -> tuple[SequenceRow, ...]:
+    """Rows of all live sequences: running by arrival, then swapped, then waiting."""
+    requests = sorted(state.requests.values(), key=lambda request: _ORDER[request.state])
+    return tuple(
+        _row(state, request, sequence) for request in requests for sequence in request.sequences.values()
+    )
+
+
+def _row(state: MemoryState, request: RequestState, sequence: SequenceState) -> SequenceRow:
+    pool = state.host if sequence.on_host else state.device
+    table = np.array(sequence.table, dtype=np.int32)
+    references = np.frombuffer(pool.ref_counts, dtype=np.int32) if len(table) else table
+    shared = int((references[table] > 1).sum()) if len(table) else 0
+    arrived = request.arrived
+    return SequenceRow(
+        id=sequence.id,
+        name=sequence_name(sequence.id),
+        request=arrived.request,
+        branch=sequence.id & (1 << ev.BRANCH_BITS) - 1,
+        label=arrived.label,
+        state=_state_word(request, sequence),
+        wait_reason=request.wait_reason,
+        prompt_tokens=sequence.prompt_length,
+        generated_tokens=len(sequence.tokens) - sequence.prompt_length,
+        stored_tokens=sequence.stored,
+        max_new_tokens=arrived.max_new_tokens,
+        n=arrived.n,
+        beam_width=arrived.beam_width,
+        blocks=len(table),
+        on_host=sequence.on_host,
+        shared_blocks=shared,
+        waste_slots=len(table) * state.block_size - sequence.stored,
+        prefix_hit_tokens=sequence.prefix_hit_tokens,
+        preemptions=request.preemptions,
+        table=table,
+        tail=tuple(sequence.tokens[-TAIL:]),
+    )
+
+
+def _state_word(request: RequestState, sequence: SequenceState) -> str:
+    if request.state != "running":
+        return request.state
+    if sequence.holding:
+        return "holding"
+    return "prefill" if len(sequence.tokens) - sequence.stored > 1 else "running"
+
+
+def block_columns(pool: PoolState, rows: Sequence[SequenceRow], *, host: bool) -> BlockColumns:
+    """Copies of a pool's columns, and the first owner of each block."""
+    references = _column(pool.ref_counts, np.int32)
+    hashed = _column(pool.hashes, np.int64) != 0
+    owner = np.full(pool.num_blocks, -1, dtype=np.int32)
+    for index in range(len(rows) - 1, -1, -1):
+        if rows[index].on_host == host:
+            owner[rows[index].table] = index
+    used = references > 0
+    state = np.where(used, BlockState.USED + (references > 1), hashed * np.uint8(BlockState.CACHED))
+    columns = BlockColumns(
+        state=state.astype(np.uint8),
+        ref_count=references,
+        owner=owner,
+        fill=_column(pool.fills, np.int32),
+        has_hash=hashed,
+        touched=_column(pool.touched, np.int32),
+    )
+    for name in columns.__dataclass_fields__:
+        getattr(columns, name).setflags(write=False)
+    return columns
+
+
+def _column(values: array[int], kind: type[np.signedinteger]) -> NDArray[np.signedinteger]:
+    return np.frombuffer(values, dtype=kind).copy() if len(values) else np.empty(0, dtype=kind)
+
+
+def counters(state: MemoryState, blocks: BlockColumns, host: BlockColumns | None) -> Counters:
+    """Totals and the state of the pools."""
+    used = blocks.ref_count > 0
+    used_blocks = int(used.sum())
+    cached = int((blocks.state == BlockState.CACHED).sum())
+    sequences = {"running": 0, "waiting": 0, "swapped": 0}
+    for request in state.requests.values():
+        sequences[request.state] += len(request.sequences)
+    totals = state.totals
+    return Counters(
+        total_blocks=len(used),
+        used_blocks=used_blocks,
+        shared_blocks=int((blocks.ref_count > 1).sum()),
+        cached_blocks=cached,
+        free_blocks=len(used) - used_blocks - cached,
+        stored_tokens=int(blocks.fill[used].sum()),
+        slots=used_blocks * state.block_size,
+        host_total_blocks=len(host.ref_count) if host is not None else 0,
+        host_used_blocks=int((host.ref_count > 0).sum()) if host is not None else 0,
+        running=sequences["running"],
+        waiting=sequences["waiting"],
+        swapped=sequences["swapped"],
+        finished=totals.finished,
+        aborted=totals.aborted,
+        rejected=totals.rejected,
+        preempted_swap=totals.preempted_swap,
+        preempted_recompute=totals.preempted_recompute,
+        cow_copies=totals.cow_copies,
+        evictions=totals.evictions,
+        prefix_queries=totals.prefix_queries,
+        prefix_hits=totals.prefix_hits,
+        generated_tokens=totals.generated_tokens,
+    )
+
+
+def sequence_detail(state: MemoryState, sequence_id: int) -> SequenceDetail | None:
+    """A live sequence in full; None when it has ended."""
+    try:
+        sequence = state.sequence(sequence_id)
+    except KeyError:
+        return None
+    cut = sequence.prompt_length
+    return SequenceDetail(
+        id=sequence_id,
+        name=sequence_name(sequence_id),
+        prompt_token_ids=tuple(sequence.tokens[:cut]),
+        generated_token_ids=tuple(sequence.tokens[cut:]),
+    )
+
+
+def block_detail(state: MemoryState, block: int, recent: Iterable[AnyEvent]) -> BlockDetail | None:
+    """A device block with its owners, tokens and life story; None for an id that the pool does not have."""
+    pool = state.device
+    if not 0 <= block < pool.num_blocks:
+        return None
+    owners: list[Owner] = []
+    holder: tuple[array[int], int] | None = None
+    for request in state.requests.values():
+        for sequence in request.sequences.values():
+            if not sequence.on_host and block in sequence.table:
+                logical = sequence.table.index(block)
+                owners.append(Owner(sequence.id, sequence_name(sequence.id), logical))
+                holder = holder or (sequence.tokens, logical)
+    holder = holder or state.contents(block)
+    tokens = None
+    if holder is not None:
+        start = holder[1] * state.block_size
+        tokens = tuple(holder[0][start : start + pool.fills[block]])
+    references, hash_ = pool.ref_counts[block], pool.hashes[block]
+    block_state = BlockState.CACHED if hash_ else BlockState.FREE
+    if references:
+        block_state = BlockState.SHARED if references > 1 else BlockState.USED
+    return BlockDetail(
+        block=block,
+        state=block_state,
+        ref_count=references,
+        fill=pool.fills[block],
+        block_size=state.block_size,
+        hash=hash_ or None,
+        parent_hash=pool.parents.get(block),
+        owners=tuple(owners),
+        token_ids=tokens,
+        first_position=holder[1] * state.block_size if holder is not None else None,
+        touched=pool.touched[block],
+        life=tuple(line for event in recent if (line := life_line(event, block)) is not None),
+    )
+
+
+def life_line(event: AnyEvent, block: int) -> str | None:
+    """What an event did to a device block, in a few words; None if it did nothing to it."""
+    match event:
+        case ev.Allocated(blocks=blocks, sequence=sequence) if block in blocks:
+            words = f"allocated to {sequence_name(sequence)}"
+        case ev.Shared(blocks=blocks, sequence=sequence) if block in blocks:
+            words = f"shared with {sequence_name(sequence)}"
+        case ev.Released(blocks=blocks, sequence=sequence, tier=ev.Tier.DEVICE) if block in blocks:
+            words = f"released by {sequence_name(sequence)}"
+        case ev.Freed(blocks=blocks, end=end, tier=ev.Tier.DEVICE) if block in blocks:
+            words = f"freed to the {end.value} of the queue"
+        case ev.Cached(blocks=blocks) if block in blocks:
+            words = "cached"
+        case ev.Evicted(blocks=blocks) if block in blocks:
+            words = "evicted"
+        case ev.Copied(destination=destination, source=source, sequence=sequence) if block == destination:
+            words = f"copy of {source} for {sequence_name(sequence)}"
+        case ev.Copied(destination=destination, source=source, sequence=sequence) if block == source:
+            words = f"copied to {destination} for {sequence_name(sequence)}"
+        case ev.SwappedOut(device_blocks=blocks) if block in blocks:
+            words = "swapped out"
+        case ev.SwappedIn(device_blocks=blocks, sequences=sequences) if block in blocks:
+            words = f"swapped in for {sequence_name(sequences[0])}"
+        case _:
+            return None
+    return f"{event.step} {words}"
