@@ -62,25 +62,36 @@ class Mix:
 
 
 class Clock:
-    """When random requests arrive: a Poisson process on step time, plus bursts at fixed steps."""
+    """When random requests arrive: a Poisson process on step time, plus bursts at fixed steps.
+
+    It stands still while `max_unfinished` requests are unfinished, as clients do that wait for an answer
+    before they ask again; what is left of a burst then is lost.
+    """
 
     def __init__(self, arrivals: Arrivals, seed: int) -> None:
         self._arrivals = arrivals
         self._random = np.random.Generator(np.random.Philox(seed))
-        self._next = self._gap()
+        self._wait = self._gap()
+        """Steps until the next arrival."""
 
-    def due(self, step: int) -> int:
-        """How many arrive at `step`. Moves the clock on; steps come in order."""
+    def due(self, step: int, unfinished: int) -> int:
+        """How many arrive at `step`. Moves the clock on; called for every step, in order."""
         if self.over(step - 1):
             return 0
+        limit = self._arrivals.max_unfinished
+        room = math.inf if limit is None else limit - unfinished
+        if room <= 0:
+            return 0
+        self._wait -= 1
         count = 0
-        while self._next <= step:
+        while self._wait <= 0 and count < room:
             count += 1
-            self._next += self._gap()
+            self._wait += self._gap()
+        self._wait = max(self._wait, 0.0)
         bursts = self._arrivals.bursts
         if bursts and step >= bursts.first and (step - bursts.first) % bursts.every == 0:
             count += bursts.requests
-        return count
+        return int(min(count, room))
 
     def over(self, step: int) -> bool:
         """Whether nothing arrives after `step`. Changes nothing."""

@@ -113,6 +113,7 @@ ARRIVALS: Mapping[str, Check] = {
     ),
     "temperature": _TEMPERATURE,
     "ignore_eos": flag,
+    "max_unfinished": integer(1, 1_000_000),
     "until_step": _STEP,
 }
 TOP: Mapping[str, Check | None] = {
@@ -154,7 +155,7 @@ def parse_scenario(document: str, source: str) -> Scenario:
     except ScenarioError:
         raise
     except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
-        raise _syntax_error(source, str(error)) from None
+        raise _syntax_error(document, source, str(error)) from None
 
 
 def _read(path: str) -> str:
@@ -186,15 +187,17 @@ def _read(path: str) -> str:
     return document
 
 
-def _syntax_error(source: str, message: str) -> ScenarioError:
+def _syntax_error(document: str, source: str, message: str) -> ScenarioError:
     """A TOML reader's message with its line where errors have theirs."""
-    place = re.search(r" \(at line (\d+), column (\d+)\)$", message)
-    if place is None:
-        if message.startswith("Exceeds the limit"):
-            message = "a number has too many digits"
-        return ScenarioError(printable(f"{source}: not valid TOML: {message}"))
-    what = f"{message[: place.start()]} (column {place[2]})"
-    return ScenarioError(printable(f"{source}:{place[1]}: not valid TOML: {what}"))
+    line: int | str | None = None
+    if place := re.search(r" \(at line (\d+), column (\d+)\)$", message):
+        line, message = place[1], f"{message[: place.start()]} (column {place[2]})"
+    elif message.endswith(" (at end of document)"):
+        line = document.rstrip("\n").count("\n") + 1
+        message = message.removesuffix("at end of document)") + "end of file)"
+    elif message.startswith("Exceeds the limit"):
+        message = "a number has too many digits"
+    return ScenarioError(printable(f"{source}{f':{line}' if line else ''}: not valid TOML: {message}"))
 
 
 class _Reader:
@@ -223,7 +226,7 @@ class _Reader:
             name=top.get("name", Path(self.source).stem or "scenario"),
             caption=top.get("caption", ""),
             pool=self.pool(values),
-            scheduler=SchedulerSettings(**self.settings("scheduler", values, SCHEDULER)),
+            scheduler=self.scheduler(values),
             requests=requests,
             arrivals=arrivals,
             source=self.source,
@@ -265,6 +268,14 @@ class _Reader:
             what = "swap needs host blocks: set pool.host_blocks above 0 or leave it out"
             raise self.error(("pool", "preemption"), what)
         return PoolSettings(**settings)
+
+    def scheduler(self, values: dict[str, Any]) -> SchedulerSettings:
+        settings = SchedulerSettings(**self.settings("scheduler", values, SCHEDULER))
+        budget, sequences = settings.token_budget, settings.max_sequences
+        if budget is not None and sequences is not None and budget < sequences:
+            what = f"must be at least max_sequences, {sequences:,}: each of them computes a token a step"
+            raise self.error(("scheduler", "token_budget"), what)
+        return settings
 
     def request_tables(self, values: dict[str, Any]) -> list[dict[str, Any]]:
         found = values.get("request", [])
@@ -321,18 +332,6 @@ def _contradictions(spec: RequestSpec, given: Mapping[str, Any]) -> list[tuple[s
         found.append(("shared_prefix", f"is longer than the prompt, {tokens:,} tokens"))
     if spec.abort_at_step is not None and spec.abort_at_step <= spec.at_step:
         found.append(("abort_at_step", f"must come after at_step, {spec.at_step:,}"))
-    if spec.hold_at_stored is not None:
-        found += _hold_contradictions(spec)
+    if tokens is not None and (what := hold_problem(spec, tokens)):
+        found.append(("hold_at_stored", what))
     return found
-
-
-def _hold_contradictions(spec: RequestSpec) -> list[tuple[str, str]]:
-    """Why a request might never hold, which would keep all the others waiting for it."""
-    if not spec.ignore_eos:
-        return [("hold_at_stored", "needs ignore_eos = true: an end token could come before it holds")]
-    if spec.abort_at_step is not None:
-        return [("hold_at_stored", "contradicts abort_at_step: aborted, it would never hold")]
-    if spec.prompt_tokens is None:
-        return []
-    what = hold_problem(spec, spec.prompt_tokens)
-    return [("hold_at_stored", what)] if what else []

@@ -59,11 +59,15 @@ class ScenarioWorkload:
         """Whether nothing will arrive after `step`. Changes nothing."""
         return step >= self._last_step and (self._clock is None or self._clock.over(step))
 
-    def arrivals(self, step: int) -> Sequence[Request]:
-        """The requests that arrive at `step`, in order. Called once for every step from 1, in order."""
+    def arrivals(self, step: int, unfinished: int) -> Sequence[Request]:
+        """The requests that arrive at `step`, in order. Called once for every step from 1, in order.
+
+        `unfinished` requests wait, run or are swapped out; `max_unfinished` of `[arrivals]` looks at it.
+        """
         requests = [self._made(spec, prompt) for spec, prompt in self._due.pop(step, ())]
         if self._clock is not None and self._mix is not None:
-            requests += [self.factory.shaped(self._mix.draw()) for _ in range(self._clock.due(step))]
+            due = self._clock.due(step, unfinished + len(requests))
+            requests += [self.factory.shaped(self._mix.draw()) for _ in range(due)]
         return requests
 
     def _made(self, spec: RequestSpec, prompt: tuple[int, ...]) -> Request:
@@ -103,7 +107,7 @@ class ScenarioWorkload:
         if problem:
             raise self.scenario.error(spec.lines, key, problem)
         problem = hold_problem(spec, tokens)
-        if problem is None and positions is not None and (spec.hold_at_stored or 0) >= positions:
-            problem = f"is never reached: the model has {positions:,} positions and stores one fewer at most"
+        if problem is None and positions is not None and (spec.hold_at_stored or 0) > positions - 2:
+            problem = f"is never reached: the model's {positions:,} positions end a sequence before it"
         if problem:
             raise self.scenario.error(spec.lines, "request.hold_at_stored", problem)

@@ -112,6 +112,8 @@ class Arrivals:
     bursts: Bursts | None = None
     temperature: float = 0.7
     ignore_eos: bool = False
+    max_unfinished: int | None = None
+    """Nothing arrives while so many requests are unfinished."""
     until_step: int | None = None
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
@@ -145,12 +147,13 @@ class Scenario:
 def hold_problem(spec: RequestSpec, prompt_tokens: int) -> str | None:
     """What is wrong with a request's `hold_at_stored` for a prompt of `prompt_tokens`, or None.
 
-    The prompt is stored whole before the first token comes out, and the K/V of the last token is never
-    stored, so a sequence holds at `prompt_tokens` to `prompt_tokens + max_new_tokens - 1` stored tokens.
+    When the k-th new token comes out, `prompt_tokens + k - 1` tokens are stored. A sequence ends as its last
+    one comes out, so it can hold at `prompt_tokens` to `prompt_tokens + max_new_tokens - 2` stored tokens.
     """
-    most = prompt_tokens + spec.max_new_tokens - 1
+    most = prompt_tokens + spec.max_new_tokens - 2
     if spec.hold_at_stored is None or prompt_tokens <= spec.hold_at_stored <= most:
         return None
-    if prompt_tokens == most:
-        return f"must be {most:,}: the prompt's tokens, and the one new token's K/V is never stored"
-    return f"must be {prompt_tokens:,} to {most:,}: the prompt's tokens up to all but the last new token's"
+    if most < prompt_tokens:
+        return "is never reached: with one new token the sequence ends as its prompt is stored"
+    range_ = f"{most:,}" if most == prompt_tokens else f"{prompt_tokens:,} to {most:,}"
+    return f"must be {range_}: from the prompt's length to where the last new token but one is stored"

@@ -9,7 +9,7 @@ from kvtop.workload.request import Request
 
 
 class Workload(Protocol):
-    """A source of requests on step time. Deterministic: the same seed gives the same requests."""
+    """A source of requests on step time. Deterministic: the same seed and calls give the same requests."""
 
     @property
     def holding_requests(self) -> int:
@@ -21,10 +21,11 @@ class Workload(Protocol):
         """Whether arrivals go on for ever."""
         ...
 
-    def arrivals(self, step: int) -> Sequence[Request]:
+    def arrivals(self, step: int, unfinished: int) -> Sequence[Request]:
         """The requests that arrive at `step` (first step is 1), in order. Changes the workload's state.
 
-        Called once for every step, in order.
+        Called once for every step, in order. `unfinished` is how many requests wait, run or are swapped
+        out as the step begins: a workload may hold traffic back so that no queue grows for ever.
         """
         ...
 
