@@ -1,0 +1,182 @@
+"""Strips drawn from look-up tables: an array of codes stands for a line, and is turned into ANSI directly.
+
+Textual's own strips are lists of segments with a style each; building them for a map of 20,000 blocks that
+all change costs several frames. A `CodeStrip` keeps one small integer a cell and writes the escape codes
+of whole runs from a table. Segments are made only when somebody asks for them (screenshots, filters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.color import Color, ColorSystem
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
+from textual.cache import FIFOCache
+from textual.color import Color as TextualColor
+from textual.filter import ANSIToTruecolor, LineFilter
+from textual.strip import Strip
+
+Codes = NDArray[np.uint16]
+
+HALF = "▀"
+
+
+def runs(codes: Codes) -> tuple[list[int], list[int]]:
+    """Lengths and values of the runs of equal codes, in order."""
+    if not len(codes):
+        return [], []
+    edges = np.flatnonzero(codes[1:] != codes[:-1])
+    edges += 1
+    starts = np.concatenate((_ZERO, edges))
+    lengths = np.diff(starts, append=len(codes))
+    return lengths.tolist(), codes[starts].tolist()
+
+
+_ZERO = np.zeros(1, np.intp)
+
+
+class CodeTable:
+    """What a code looks like: a glyph, a foreground and a background colour (indices into `colours`).
+
+    Escape codes are made when a code is first drawn in a colour system, so that a table of all pairs of
+    colours costs nothing until it is used.
+    """
+
+    def __init__(self, colours: Sequence[str], glyphs: Sequence[str], fore: Sequence[int], back: Sequence[int]):
+        self.glyphs = list(glyphs)
+        self.fore = list(fore)
+        self.back = list(back)
+        self.colours = [Color.parse(colour) for colour in colours]
+        self._styles: dict[int, Style] = {}
+        self._ansi: dict[ColorSystem, tuple[list[str], list[str]]] = {}
+
+    def add(self, glyph: str, fore: int, back: int) -> int:
+        """Append a code for `glyph` in two of the table's colours; its number."""
+        self.glyphs.append(glyph)
+        self.fore.append(fore)
+        self.back.append(back)
+        return len(self.glyphs) - 1
+
+    def style(self, code: int) -> Style:
+        """The Rich style of a code."""
+        style = self._styles.get(code)
+        if style is None:
+            style = Style(color=self.colours[self.fore[code]], bgcolor=self.colours[self.back[code]])
+            self._styles[code] = style
+        return style
+
+    def segments(self, codes: Codes) -> list[Segment]:
+        """The line as Rich segments, one a run."""
+        return [
+            Segment(self.glyphs[code] * length, self.style(code))
+            for length, code in zip(*runs(codes), strict=True)
+        ]
+
+    def _escapes(self, system: ColorSystem) -> tuple[list[str], list[str]]:
+        """SGR parameters of every colour in a colour system: as foreground, as background."""
+        made = self._ansi.get(system)
+        if made is None:
+            lowered = [colour.downgrade(system) for colour in self.colours]
+            made = (
+                [";".join(colour.get_ansi_codes(foreground=True)) for colour in lowered],
+                [";".join(colour.get_ansi_codes(foreground=False)) for colour in lowered],
+            )
+            self._ansi[system] = made
+        return made
+
+    def render(self, codes: Codes, system: ColorSystem) -> str:
+        """The line as text with ANSI escape codes, reset at its end."""
+        fore_codes, back_codes = self._escapes(system)
+        fores, backs, glyphs = self.fore, self.back, self.glyphs
+        out: list[str] = []
+        add = out.append
+        last_fore = last_back = -1
+        for length, code in zip(*runs(codes), strict=True):
+            fore, back = fores[code], backs[code]
+            if fore == last_fore:
+                if back != last_back:
+                    add(f"\x1b[{back_codes[back]}m")
+            elif back == last_back:
+                add(f"\x1b[{fore_codes[fore]}m")
+            else:
+                add(f"\x1b[{fore_codes[fore]};{back_codes[back]}m")
+            last_fore, last_back = fore, back
+            add(glyphs[code] if length == 1 else glyphs[code] * length)
+        add("\x1b[0m")
+        return "".join(out)
+
+
+def pair_table(colours: Sequence[str]) -> CodeTable:
+    """The table of half blocks: code = upper colour x len(colours) + lower colour."""
+    number = len(colours)
+    return CodeTable(
+        colours,
+        [HALF] * (number * number),
+        [upper for upper in range(number) for _ in range(number)],
+        list(range(number)) * number,
+    )
+
+
+class CodeStrip(Strip):
+    """A line of codes that stands in for a list of segments. Immutable, as every strip."""
+
+    __slots__ = ["_made", "codes", "table"]
+
+    def __init__(self, codes: Codes, table: CodeTable) -> None:
+        self.codes = codes
+        self.table = table
+        self._made: list[Segment] | None = None
+        self._cell_length = len(codes)
+        self._render_cache = None
+        self._link_ids = None
+        self._cell_count = None
+
+    @property
+    def _segments(self) -> list[Segment]:  # type: ignore[override]
+        made = self._made
+        if made is None:
+            made = self._made = self.table.segments(self.codes)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        # The caches of `Strip` are made when somebody first uses one: most lines live for one frame.
+        if name.endswith("_cache"):
+            cache: FIFOCache[Any, Any] = FIFOCache(4)
+            setattr(self, name, cache)
+            return cache
+        raise AttributeError(name)
+
+    def crop(self, start: int, end: int | None = None) -> Strip:
+        """The cells from `start` up to `end`, without making segments."""
+        last = self.cell_length if end is None else min(end, self.cell_length)
+        first = max(start, 0)
+        if first == 0 and last == self.cell_length:
+            return self
+        return CodeStrip(self.codes[first:last], self.table) if last > first else Strip([], 0)
+
+    def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
+        """The pieces between the cuts, without making segments."""
+        inside = [cut for cut in cuts if cut <= self.cell_length]
+        if inside == [self.cell_length]:
+            return [self]
+        starts = [0, *inside]
+        return [self.crop(start, cut) for start, cut in zip(starts, inside, strict=False)]
+
+    def apply_filter(self, filter: LineFilter, background: TextualColor) -> Strip:
+        """As `Strip.apply_filter`; the codes' colours are true colours already."""
+        if isinstance(filter, ANSIToTruecolor):
+            return self
+        return super().apply_filter(filter, background)
+
+    def render(self, console: Console) -> str:
+        """The line with escape codes for the console's colour system."""
+        rendered = self._render_cache
+        if rendered is None:
+            system = console._color_system or ColorSystem.TRUECOLOR
+            rendered = self._render_cache = self.table.render(self.codes, system)
+        return rendered

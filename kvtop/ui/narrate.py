@@ -1,0 +1,109 @@
+"""Events in words, for the log: what happened, to whom, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from kvtop.memory import events as ev
+from kvtop.memory.events import AnyEvent, sequence_name
+from kvtop.ui.text import count, visible
+
+
+class Tone(Enum):
+    """How much a line matters, and so its colour: a key of the palette."""
+
+    GOOD = "good"
+    CALM = "muted"
+    NOTABLE = "primary"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def narrate(event: AnyEvent) -> tuple[Tone, str, str] | None:
+    """Tone, first word and the rest of an event's line; None for events that the log leaves out.
+
+    Every text that comes from a request is made visible.
+    """
+    match event:
+        case ev.Arrived():
+            return Tone.CALM, "Arrived", _arrived(event)
+        case ev.Admitted(request=request, prompt_tokens=prompt, prefix_hit_tokens=hit, first=first):
+            found = f", {count(hit)} of them found in the prefix cache" if hit else ""
+            again = "" if first else ", to be computed again"
+            return Tone.GOOD, "Admitted", f"{request}: {_tokens(prompt)}{found}{again}"
+        case ev.Rejected(request=request, reason=reason):
+            return Tone.ERROR, "Rejected", f"{request}: {visible(reason)}"
+        case ev.Finished(request=request, reason=reason):
+            return Tone.CALM, "Finished", f"{request}: {_FINISH[reason]}"
+        case ev.Aborted(request=request):
+            return Tone.ERROR, "Aborted", f"{request}: its blocks were released"
+        case ev.Forked(parent=parent, child=child):
+            return Tone.NOTABLE, "Forked", f"{sequence_name(child)} from {sequence_name(parent)}, sharing its blocks"
+        case ev.SequenceEnded(sequence=sequence, why=why):
+            return Tone.CALM, "Ended", f"{sequence_name(sequence)}: {_ENDED.get(why, visible(why))}"
+        case ev.Preempted(request=request, mode=mode, why=why):
+            how = "swapped to host" if mode is ev.PreemptionMode.SWAP else "to be recomputed"
+            return Tone.ERROR, "Preempted", f"{request}, {how}: {visible(why)}"
+        case ev.SwappedOut(sequences=sequences, device_blocks=blocks):
+            return Tone.WARNING, "Swapped out", f"{_names(sequences)}: {_blocks(len(blocks))} to host"
+        case ev.SwappedIn(sequences=sequences, device_blocks=blocks):
+            return Tone.GOOD, "Swapped in", f"{_names(sequences)}: {_blocks(len(blocks))} from host"
+        case ev.Resumed(request=request):
+            return Tone.GOOD, "Resumed", f"{request}"
+        case ev.Evicted(blocks=blocks):
+            return Tone.WARNING, "Evicted", f"{ranges(blocks)}: cached until now, the pool needed room"
+        case ev.Copied(source=source, destination=copy, sequence=sequence, logical=logical):
+            writer = f"{sequence_name(sequence)} writes its block [{logical}], shared until now"
+            return Tone.NOTABLE, "Copied", f"{source} → {copy}: {writer}"
+        case ev.Allocated(blocks=blocks, sequence=sequence, logical=logical):
+            return Tone.CALM, "Allocated", f"{ranges(blocks)} to {sequence_name(sequence)}[{logical}]"
+        case ev.Shared(blocks=blocks, sequence=sequence, logical=logical):
+            return Tone.NOTABLE, "Shared", f"{ranges(blocks)} with {sequence_name(sequence)}[{logical}]"
+    return None
+
+
+_FINISH = {
+    ev.FinishReason.STOP: "its end token",
+    ev.FinishReason.LENGTH: "its length",
+    ev.FinishReason.ABORT: "aborted",
+}
+_ENDED = {"stop": "its end token", "length": "its length", "abort": "aborted", "pruned": "a beam that lost"}
+
+
+def _arrived(event: ev.Arrived) -> str:
+    """A request in words."""
+    many = f", {event.n} samples" if event.n > 1 else f", {event.beam_width} beams" if event.beam_width > 1 else ""
+    label = f" ({visible(event.label)})" if event.label else ""
+    prompt = _tokens(len(event.prompt_token_ids))
+    return f"{event.request}{label}: {prompt} in, up to {count(event.max_new_tokens)} out{many}"
+
+
+def _tokens(number: int) -> str:
+    return f"{count(number)} token{'' if number == 1 else 's'}"
+
+
+def _blocks(number: int) -> str:
+    return f"{count(number)} block{'' if number == 1 else 's'}"
+
+
+def _names(sequences: Sequence[int]) -> str:
+    return ", ".join(map(sequence_name, sequences))
+
+
+def ranges(blocks: Sequence[int], most: int = 4) -> str:
+    """Block ids with runs joined: `318`, `12-15, 40`; beyond `most` runs how many more blocks there are."""
+    parts: list[str] = []
+    index = 0
+    while index < len(blocks):
+        if len(parts) == most:
+            return f"{', '.join(parts)} and {count(len(blocks) - index)} more"
+        start, step = index, 0
+        if index + 1 < len(blocks) and abs(blocks[index + 1] - blocks[index]) == 1:
+            step = blocks[index + 1] - blocks[index]
+            while index + 1 < len(blocks) and blocks[index + 1] - blocks[index] == step:
+                index += 1
+        first, last = blocks[start], blocks[index]
+        parts.append(f"{first}" if first == last else f"{min(first, last)}-{max(first, last)}")
+        index += 1
+    return ", ".join(parts)

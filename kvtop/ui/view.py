@@ -1,0 +1,66 @@
+"""What one frame is drawn from: the snapshot, the session's status, what is selected, and the colours."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kvtop.session.session import Phase, Status
+from kvtop.timeline.snapshot import Snapshot
+from kvtop.ui.palette import Palette
+from kvtop.ui.rows import RowKey, TableRow
+from kvtop.ui.system import SystemMemory
+
+SPARK = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What the cursors are on; None where nothing is selected."""
+
+    row: RowKey | None = None
+    block: int | None = None
+
+
+class History:
+    """The last figures of a rate, for a sparkline."""
+
+    def __init__(self, length: int = 240) -> None:
+        self._values: deque[float] = deque(maxlen=length)
+
+    def add(self, value: float) -> None:
+        """Append a figure."""
+        self._values.append(value)
+
+    def spark(self, width: int, ceiling: float | None = None) -> str:
+        """The last `width` figures as eighths of a cell, the highest (or `ceiling`) full height."""
+        shown = list(self._values)[-width:]
+        top = ceiling if ceiling is not None else max(shown, default=0.0)
+        if top <= 0:
+            return SPARK[0] * len(shown)
+        return "".join(SPARK[min(7, max(0, round(value / top * 7)))] for value in shown)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One frame's content. Widgets read it and keep nothing of it but what they draw."""
+
+    status: Status
+    palette: Palette
+    decode: Callable[[Sequence[int]], str]
+    """Text of token ids, made visible."""
+    snapshot: Snapshot | None = None
+    rows: list[TableRow] = field(default_factory=list)
+    selection: Selection = Selection()
+    title: str = ""
+    memory: SystemMemory = SystemMemory()
+    rates: History = field(default_factory=History)
+    """Tokens a second."""
+    used: History = field(default_factory=History)
+    """Used blocks."""
+
+    @property
+    def loading(self) -> bool:
+        """Whether there is nothing to show yet because the model loads."""
+        return self.snapshot is None or self.status.phase is Phase.LOADING

@@ -1,0 +1,168 @@
+"""Widgets that are lists of lines: only lines that differ from the last frame are drawn again.
+
+They answer the compositor with strips that they keep, past Textual's style cache, because borders, padding
+and background are part of the lines themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from kvtop.ui.text import fit, head
+from kvtop.ui.view import View
+
+Line = tuple[tuple[str, Style], ...]
+"""Text and style of a line's parts, left to right."""
+
+
+class LineBuilder:
+    """Puts a line together and keeps count of its cells."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[str, Style]] = []
+        self.width = 0
+
+    def put(self, text: str, style: Style) -> LineBuilder:
+        """Append text."""
+        if text:
+            self.parts.append((text, style))
+            self.width += cell_len(text)
+        return self
+
+    def cell(self, text: str, width: int, style: Style, align: str = "<") -> LineBuilder:
+        """Append text cut or padded to `width` cells."""
+        if width > 0:
+            self.parts.append((fit(text, width, align), style))
+            self.width += width
+        return self
+
+    def space_to(self, column: int, style: Style) -> LineBuilder:
+        """Append blanks up to `column`."""
+        if column > self.width:
+            self.parts.append((" " * (column - self.width), style))
+            self.width = column
+        return self
+
+    def line(self) -> Line:
+        """The line."""
+        return tuple(self.parts)
+
+
+def to_strip(line: Line, width: int, blank: Style) -> Strip:
+    """A strip of exactly `width` cells; neighbours of one style become one segment."""
+    segments: list[Segment] = []
+    texts: list[str] = []
+    current: Style | None = None
+    used = 0
+    for text, style in line:
+        size = cell_len(text)
+        if used + size > width:
+            text = fit(head(text, width - used), width - used)
+            size = width - used
+        if not size:
+            continue
+        if style is not current and texts:
+            segments.append(Segment("".join(texts), current))
+            texts = []
+        current = style
+        texts.append(text)
+        used += size
+    if texts:
+        segments.append(Segment("".join(texts), current))
+    if used < width:
+        segments.append(Segment(" " * (width - used), blank))
+    return Strip(segments, width)
+
+
+class StripWidget(Widget):
+    """Answers the compositor with kept strips, one a row."""
+
+    DEFAULT_CSS = "StripWidget { height: 1fr; }"
+
+    strips: Sequence[Strip] = ()
+
+    def blank_style(self) -> Style:
+        """What rows without a strip are filled with."""
+        return self.rich_style
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The kept strips of a region, cut to it."""
+        blank = Strip.blank(self.size.width, self.blank_style())
+        rows = self.strips[crop.y : crop.bottom]
+        found = [*rows, *([blank] * (crop.height - len(rows)))]
+        if crop.x or crop.width != self.size.width:
+            found = [strip.crop(crop.x, crop.right) for strip in found]
+        if self.app.no_color:
+            background = self.background_colors[1]
+            for line_filter in self.app._filters:
+                found = [strip.apply_filter(line_filter, background) for strip in found]
+        return found
+
+    def render_line(self, y: int) -> Strip:
+        """One kept strip."""
+        return self.render_lines(Region(0, y, self.size.width, 1))[0]
+
+    def redraw(self, rows: Iterable[int]) -> None:
+        """Have some rows drawn again."""
+        width = self.size.width
+        regions = [Region(0, y, width, 1) for y in rows]
+        if regions:
+            self.refresh(*regions)
+
+
+class LineWidget(StripWidget):
+    """A widget whose content is a list of lines, made anew from each frame's view."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.view: View | None = None
+        self._lines: list[Line | None] = []
+        self._width = 0
+        self._blank = Style()
+
+    def lines(self, view: View, width: int, height: int) -> list[Line]:
+        """The content for a size in cells. Changes nothing that is drawn."""
+        raise NotImplementedError
+
+    def blank_style(self) -> Style:
+        return self._blank
+
+    def show(self, view: View) -> None:
+        """Draw a frame: only the lines that differ."""
+        self.view = view
+        width, height = self.size
+        if not width or not height:
+            return
+        self._blank = self.base_style(view)
+        lines: list[Line | None] = [*self.lines(view, width, height)[:height]]
+        lines += [()] * (height - len(lines))
+        if width != self._width or len(self._lines) != height:
+            self._lines, self._width = [None] * height, width
+            self.strips = [Strip.blank(width, self._blank)] * height
+        strips = list(self.strips)
+        changed = [y for y, line in enumerate(lines) if line != self._lines[y]]
+        for y in changed:
+            strips[y] = to_strip(lines[y] or (), width, self._blank)
+        self.strips, self._lines = strips, lines
+        self.redraw(changed)
+
+    def base_style(self, view: View) -> Style:
+        """What lines are padded with."""
+        return view.palette.style("text")
+
+    def again(self) -> None:
+        """Draw the last frame anew, after a change of the widget's own state."""
+        if self.view is not None:
+            self.show(self.view)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """A new size needs other lines."""
+        self.again()

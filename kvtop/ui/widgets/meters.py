@@ -1,0 +1,218 @@
+"""Bars and figures: how full the pool is, what is wasted, host memory, memory, and rates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from kvtop.timeline.snapshot import Counters, Snapshot
+from kvtop.ui.palette import Palette
+from kvtop.ui.text import count, duration, first_fit, percent, rate, size
+from kvtop.ui.view import View
+from kvtop.ui.widgets.lines import Line, LineBuilder, LineWidget
+
+LABEL = 8
+STATS = 32
+"""Width of the column of counters at the right, when there is one."""
+
+Part = tuple[int, str, Style]
+"""An amount, the glyph it is drawn with, and its style."""
+
+
+def split(parts: Sequence[int], total: int, width: int) -> list[int]:
+    """Cells for each part of a bar of `width` cells for `total`. Parts that are not 0 get a cell at least,
+    as long as there are cells, and the sum is never above `width`."""
+    if total <= 0 or width <= 0:
+        return [0] * len(parts)
+    cells, seen, drawn = [], 0, 0
+    for part in parts:
+        seen += part
+        end = min(width, round(seen * width / total))
+        number = max(end - drawn, 1 if part and drawn < width else 0)
+        cells.append(number)
+        drawn += number
+    return cells
+
+
+def bar(line: LineBuilder, parts: Sequence[Part], total: int, width: int, palette: Palette) -> None:
+    """Append a bar of `width` cells, brackets included."""
+    line.put("[", palette.style("muted"))
+    inner = width - 2
+    cells = split([part[0] for part in parts], total, inner)
+    for (_, glyph, style), number in zip(parts, cells, strict=True):
+        line.put(glyph * number, style)
+    line.put(" " * (inner - sum(cells)), palette.style("text", "track")).put("]", palette.style("muted"))
+
+
+class Meters(LineWidget):
+    """Four lines, five where there is room."""
+
+    DEFAULT_CSS = "Meters { height: 5; } .-low Meters { height: 4; }"
+
+    def lines(self, view: View, width: int, height: int) -> list[Line]:
+        snapshot = view.snapshot
+        wide = width >= 100
+        stats = STATS if wide else 0
+        length = max(18, min(width * 3 // 10, 72))
+        counters = snapshot.counters if snapshot is not None else None
+        rows = [
+            self._pool(view, counters, length, width - stats),
+            self._slots(view, counters, length, width - stats),
+            self._host(view, counters, length, width - stats, with_memory=height < 5),
+        ]
+        if height >= 5:
+            rows.append(self._memory(view, width - stats))
+        if wide and snapshot is not None:
+            for row, (label, figure) in zip(rows, _stats(snapshot), strict=False):
+                row.space_to(width - stats, view.palette.style("text"))
+                row.cell(label, 11, view.palette.style("muted")).put(figure, view.palette.style("text"))
+        rows.append(self._rates(view, width))
+        return [row.line() for row in rows]
+
+    def _label(self, view: View, text: str) -> LineBuilder:
+        return LineBuilder().cell(f" {text}", LABEL, view.palette.style("primary"))
+
+    def _figures(self, view: View, line: LineBuilder, candidates: list[str], width: int) -> None:
+        """Append the longest text that fits: figures bright, words muted."""
+        text = first_fit(candidates, max(0, width - line.width - 2))
+        line.put("  ", view.palette.style("text"))
+        for word in text.split(" "):
+            figure = word[:1].isdigit() or word[:2] == "(" or word[1:2].isdigit()
+            line.put(word + " ", view.palette.style("text" if figure else "muted"))
+
+    def _pool(self, view: View, counters: Counters | None, length: int, width: int) -> LineBuilder:
+        line, ink = self._label(view, "Pool"), view.palette.style
+        if counters is None:
+            bar(line, [], 0, length, view.palette)
+            return line
+        c = counters
+        parts = [
+            (c.shared_blocks, "▓", ink("shared", "used")),
+            (c.used_blocks - c.shared_blocks, "█", ink("used")),
+            (c.cached_blocks, "·", ink("cached", "cached_track")),
+        ]
+        bar(line, parts, c.total_blocks, length, view.palette)
+        used, shared = count(c.used_blocks), count(c.shared_blocks)
+        cached, free, total = count(c.cached_blocks), count(c.free_blocks), count(c.total_blocks)
+        texts = [
+            f"{used} used ({shared} shared)  {cached} cached  {free} free  of {total} blocks",
+            f"{used} used ({shared} shared)  {cached} cached  {free} free",
+            f"{used} used ({shared} sh) {cached} cached {free} free",
+            f"{used} used {cached} cached {free} free",
+            f"{used} / {total}",
+        ]
+        self._figures(view, line, texts, width)
+        return line
+
+    def _slots(self, view: View, counters: Counters | None, length: int, width: int) -> LineBuilder:
+        line, ink = self._label(view, "Slots"), view.palette.style
+        if counters is None:
+            bar(line, [], 0, length, view.palette)
+            return line
+        c = counters
+        waste = c.slots - c.stored_tokens
+        bar(line, [(c.stored_tokens, "█", ink("good")), (waste, "░", ink("warning"))], c.slots, length, view.palette)
+        share = percent(waste, c.slots)
+        wasted = f"waste {count(waste)} ({share})" if share is not None else "nothing stored"
+        stored, slots = count(c.stored_tokens), count(c.slots)
+        short = f"{stored} / {slots}  waste {share}" if share is not None else "empty"
+        self._figures(view, line, [f"{stored} of {slots} token slots  {wasted}", f"{stored} of {slots}  {wasted}", short], width)
+        return line
+
+    def _host(self, view: View, counters: Counters | None, length: int, width: int, *, with_memory: bool) -> LineBuilder:
+        line, ink = self._label(view, "Host"), view.palette.style
+        c = counters
+        if c is None or not c.host_total_blocks:
+            bar(line, [], 0, length, view.palette)
+            texts = ["no host blocks"] if c is not None else [""]
+        else:
+            bar(line, [(c.host_used_blocks, "█", ink("warning"))], c.host_total_blocks, length, view.palette)
+            texts = [f"{count(c.host_used_blocks)} of {count(c.host_total_blocks)} blocks"]
+        if with_memory:
+            memory = _memory(view)
+            texts = ["  ".join([texts[0], *memory[:number]]) for number in range(len(memory), -1, -1)]
+        self._figures(view, line, texts, width)
+        return line
+
+    def _memory(self, view: View, width: int) -> LineBuilder:
+        line = self._label(view, "Memory")
+        parts = _memory(view)
+        texts = ["   ".join(parts[:number]) for number in range(len(parts), 0, -1)] or [""]
+        self._figures(view, LineBuilder(), texts, width)
+        text = first_fit(texts, width - LABEL)
+        for word in text.split(" "):
+            line.put(word + " ", view.palette.style("text" if word[:1].isdigit() else "muted"))
+        return line
+
+    def _rates(self, view: View, width: int) -> LineBuilder:
+        ink = view.palette.style
+        line = LineBuilder().put(" ", ink("text"))
+        snapshot = view.snapshot
+        if snapshot is None:
+            return line
+        c = snapshot.counters
+        states = [("running", c.running, "good"), ("waiting", c.waiting, "text"), ("swapped", c.swapped, "warning")]
+        for word, number, colour in states:
+            line.put(f"{word} ", ink("muted")).put(count(number), ink(colour if number else "faint", bold=number > 0))
+            line.put("  ", ink("text"))
+        if width >= 76:
+            line.put("done ", ink("muted")).put(count(c.finished), ink("text")).put("  ", ink("text"))
+        figures = snapshot.figures
+        if figures is None:
+            return line
+        if figures.tokens_per_second is not None:
+            speed = f"{rate(figures.tokens_per_second)} tok/s "
+            if line.width + cell_len(speed) <= width:
+                line.put(" ", ink("text")).cell(speed, 12, ink("text", bold=True), ">")
+            room = width - line.width
+            sparks = 2 if width >= 100 else 1
+            length = max(0, min(room // sparks - 9, 40)) if room > 12 else 0
+            line.cell(view.rates.spark(length), length, ink("primary"), ">")
+            if sparks == 2:
+                line.put("   pool ", ink("muted"))
+                line.cell(view.used.spark(length, c.total_blocks), length, ink("used"), ">")
+        return line
+
+
+def _memory(view: View) -> list[str]:
+    """Memory in words, the most telling first; only what is known."""
+    snapshot, memory = view.snapshot, view.memory
+    parts = []
+    if snapshot is not None:
+        source, c = snapshot.source, snapshot.counters
+        if source.bytes_per_block is not None:
+            parts.append(f"KV {size(source.bytes_per_block * c.total_blocks)}")
+        if source.weight_bytes is not None:
+            parts.append(f"weights {size(source.weight_bytes)}")
+    if memory.gpu_used is not None and memory.gpu_total is not None:
+        parts.append(f"GPU {size(memory.gpu_used)} of {size(memory.gpu_total)}")
+    if memory.process is not None:
+        parts.append(f"process {size(memory.process)}")
+    if memory.available is not None:
+        parts.append(f"available {size(memory.available)}")
+    return parts
+
+
+def _step_time(total: float, model: float) -> str:
+    """How long the newest step took, and the model's share of it."""
+    return f"{duration(total)}, model {100 * model / total:.0f} %" if total > 0 else "no time yet"
+
+
+def _stats(snapshot: Snapshot) -> list[tuple[str, str]]:
+    """The counters at the right, one for each line."""
+    c = snapshot.counters
+    preempted = c.preempted_recompute + c.preempted_swap
+    how = f" ({count(c.preempted_recompute)} recompute {count(c.preempted_swap)} swap)" if preempted else ""
+    hits = percent(c.prefix_hits, c.prefix_queries)
+    lines = [
+        ("preempted", f"{count(preempted)}{how}"),
+        ("evicted", f"{count(c.evictions)}   copied {count(c.cow_copies)}"),
+        ("hits", f"{hits} of {count(c.prefix_queries)} tokens" if hits is not None else "no prompt looked up yet"),
+    ]
+    figures = snapshot.figures
+    if figures is not None:
+        total = figures.schedule_seconds + figures.run_seconds + figures.update_seconds
+        lines.append(("step", _step_time(total, figures.run_seconds)))
+    return lines
