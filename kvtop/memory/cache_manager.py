@@ -195,13 +195,16 @@ class CacheManager:
         place. Changes nothing."""
         needed = 0
         copies: dict[int, int] = {}
-        for table, count in writes:
-            size = self.block_size
-            needed += max(0, blocks_for_tokens(table.stored + count, size) - len(table.blocks))
-            block = self._written_block(table)
-            if block is not None and self.pool.ref_counts[block] > 1:
-                holders = self._holders(table, block)
-                copies[block] = min(copies.get(block, 0) + 1, holders - 1)
+        size, references = self.block_size, self.pool.ref_counts
+        for table, count in writes:  # every running sequence, in every step: calls are spelt out here
+            blocks, stored = table.blocks, table.stored
+            fresh = -(-(stored + count) // size) - len(blocks)
+            if fresh > 0:
+                needed += fresh
+            logical = stored // size
+            if logical < len(blocks) and references[blocks[logical]] > 1:
+                block = blocks[logical]
+                copies[block] = min(copies.get(block, 0) + 1, self._holders(table, block) - 1)
         return needed + sum(copies.values())
 
     def append(self, table: BlockTable, count: int) -> tuple[int, int] | None:
@@ -214,16 +217,15 @@ class CacheManager:
         """
         if count > table.pending:
             raise AllocatorError(f"{table.name} has {table.pending} tokens to store, not {count}")
-        cost = self.append_cost([(table, count)])
-        if cost > self.pool.available_blocks:
-            raise OutOfBlocksError(
-                f"{table.name} needs {cost} blocks, {self.pool.available_blocks} are available"
-            )
-        copy = None
         block = self._written_block(table)
-        if block is not None and self.pool.ref_counts[block] > 1 and self._holders(table, block) > 1:
-            copy = self._copy_on_write(table, block)
-        self._extend(table, blocks_for_tokens(table.stored + count, self.block_size) - len(table.blocks))
+        copies = block is not None and self.pool.ref_counts[block] > 1 and self._holders(table, block) > 1
+        fresh = max(0, blocks_for_tokens(table.stored + count, self.block_size) - len(table.blocks))
+        if fresh + copies > self.pool.available_blocks:
+            raise OutOfBlocksError(
+                f"{table.name} needs {fresh + copies} blocks, {self.pool.available_blocks} are available"
+            )
+        copy = self._copy_on_write(table, block) if copies and block is not None else None
+        self._extend(table, fresh)
         return copy
 
     def advance(self, table: BlockTable, count: int, token_ids: Sequence[int] = ()) -> None:
@@ -274,9 +276,9 @@ class CacheManager:
         return source, destination
 
     def _fill(self, table: BlockTable, stored: int) -> None:
-        size = self.block_size
-        for logical in range(table.stored // size, blocks_for_tokens(stored, size)):
-            self.pool.fill(table.blocks[logical], min(size, stored - logical * size))
+        size, blocks = self.block_size, table.blocks
+        for logical in range(table.stored // size, -(-stored // size)):
+            self.pool.fill(blocks[logical], min(size, stored - logical * size))
 
     def _cache_full_blocks(self, table: BlockTable) -> None:
         assert self.cache is not None
