@@ -304,7 +304,8 @@ write_and_decode = _compiled(_write_and_decode)
 """Write `T` tokens' keys and values, then attend for some of their queries. Changes the caches and `out`.
 
 like: `np.float32(0)` or, for bfloat16, `np.uint16(0)`: the element type of every tensor.
-addresses: of out, query, key, value, key_cache, value_cache; `out` is `[T, kv_heads * group, dim]`, contiguous.
+addresses: of out, query, key, value, key_cache, value_cache; `out` is contiguous,
+`[T, kv_heads * group, dim]`.
 strides: elements from one token, then one head, to the next, of query, key and value.
 shape: (group = query heads for each KV head, kv_heads, block_size, dim).
 slots: `[T]` int64, where each token's key and value go.

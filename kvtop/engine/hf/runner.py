@@ -95,7 +95,9 @@ class HFRunner:
         finally:
             self._pool = kept
         if torch.get_num_threads() != threads:
-            raise RuntimeError(f"torch's threads went from {threads} to {torch.get_num_threads()} by warming up")
+            raise RuntimeError(
+                f"warming up changed torch's threads from {threads} to {torch.get_num_threads()}"
+            )
 
     # -- steps --------------------------------------------------------------------------------------------
 
@@ -201,7 +203,7 @@ def _draw(rows: Seq[Row], logits: np.ndarray[Any, np.dtype[np.float32]]) -> list
 
 
 def _eos_token_ids(network: PreTrainedModel) -> frozenset[int]:
-    """The ids that end a sequence, from the generation settings or the configuration; empty when none is named."""
+    """The ids that end a sequence, from the generation settings or the configuration; empty when none is."""
     for settings in (network.generation_config, network.config.get_text_config()):
         named = getattr(settings, "eos_token_id", None)
         if named is not None:

@@ -55,7 +55,7 @@ def sample(logits: Float32, draws: Draws) -> Int64:
         row = logits[draws.rows[i]]
         order = np.argsort(-row, kind="stable")
         weights = np.exp((row - row[order[0]]) / np.float32(draws.temperature[i]))
-        one = Draws(*(column[i : i + 1] for column in draws))
+        one = Draws._make(column[i : i + 1] for column in draws)
         total = weights.sum()[None].astype(np.float64)
         index, _ = _invert(weights[order].astype(np.float64)[None], total, one, complete=True)
         chosen[i] = order[index[0]]
