@@ -224,7 +224,8 @@ class KvtopApp(App[None]):
             self.select(Selection(left[0], self.selection.block), draw=False)
             return
         name = key.request if not key.branch else f"{key.request}.{key.branch}"
-        self.tell(f"{name} has left")
+        if self._ticks >= self._notice_until:  # the answer to a command is not covered by its consequence
+            self.tell(f"{name} has left")
         self.select(Selection(None, self.selection.block), draw=False)
 
     def select(self, selection: Selection, *, draw: bool = True) -> None:

@@ -1,6 +1,6 @@
 """From the snapshot's columns to the codes of the block map: pure NumPy, no widget.
 
-Three ways to draw, whichever first fits: a tile of one to three cells a block with a glyph for its state;
+Three ways to draw, whichever first fits: a tile of one or two cells a block with a glyph for its state;
 a half cell a block; a half cell for N blocks, shaded by use and coloured by the owner that holds most.
 Where colours cannot be told apart, N blocks share a whole cell whose glyph says how full it is.
 """
@@ -45,7 +45,7 @@ class Geometry:
     label: int
     """Cells at the left for the block id; 0 leaves it out."""
     tile: int
-    """Cells a block, its gap included; 0 when blocks take half cells or less."""
+    """Cells a block; 0 when blocks take half cells or less."""
     half: bool
     columns: int
     """Blocks or aggregates in a line of the map."""
@@ -88,7 +88,7 @@ def layout(blocks: int, width: int, height: int, *, mono: bool = False) -> Geome
     if width < 40:
         label = 0
     room = max(width - label, 1)
-    for tile in (3, 2, 1):
+    for tile in (2, 1):
         columns = _columns(room // tile, blocks)
         if columns and -(-blocks // columns) <= height:
             return Geometry(width, height, blocks, label, tile, False, columns, 1)

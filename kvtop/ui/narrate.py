@@ -20,7 +20,11 @@ class Tone(Enum):
     ERROR = "error"
 
 
-def narrate(event: AnyEvent) -> tuple[Tone, str, str] | None:
+Told = tuple[Tone, str, str]
+"""Tone, first word, and the rest of a line."""
+
+
+def narrate(event: AnyEvent) -> Told | None:
     """Tone, first word and the rest of an event's line; None for events that the log leaves out.
 
     Every text that comes from a request is made visible.
@@ -52,15 +56,32 @@ def narrate(event: AnyEvent) -> tuple[Tone, str, str] | None:
         case ev.Resumed(request=request):
             return Tone.GOOD, "Resumed", f"{request}"
         case ev.Evicted(blocks=blocks):
-            return Tone.WARNING, "Evicted", f"{ranges(blocks)}: cached until now, the pool needed room"
+            return Tone.WARNING, "Evicted", f"{ranges(blocks)}: no longer cached, the pool needed room"
         case ev.Copied(source=source, destination=copy, sequence=sequence, logical=logical):
             writer = f"{sequence_name(sequence)} writes its block [{logical}], shared until now"
             return Tone.NOTABLE, "Copied", f"{source} → {copy}: {writer}"
-        case ev.Allocated(blocks=blocks, sequence=sequence, logical=logical):
-            return Tone.CALM, "Allocated", f"{ranges(blocks)} to {sequence_name(sequence)}[{logical}]"
-        case ev.Shared(blocks=blocks, sequence=sequence, logical=logical):
-            return Tone.NOTABLE, "Shared", f"{ranges(blocks)} with {sequence_name(sequence)}[{logical}]"
     return None
+
+
+def log_lines(happened: Sequence[AnyEvent], most: int) -> list[tuple[AnyEvent, Told]]:
+    """The last `most` events that get a line, oldest first, with their words.
+
+    An eviction names who got the blocks, which the allocation right behind it tells; allocations as such
+    are too many for a log, the map shows them.
+    """
+    lines: list[tuple[AnyEvent, Told]] = []
+    later: AnyEvent | None = None
+    for event in reversed(happened):
+        if len(lines) == most:
+            break
+        told = narrate(event)
+        if told is not None:
+            if isinstance(event, ev.Evicted) and isinstance(later, ev.Allocated) and set(event.blocks) & set(later.blocks):
+                getter = f"{sequence_name(later.sequence)}[{later.logical}]"
+                told = told[0], told[1], f"{ranges(event.blocks)}: no longer cached, allocated to {getter}"
+            lines.append((event, told))
+        later = event
+    return lines[::-1]
 
 
 _FINISH = {

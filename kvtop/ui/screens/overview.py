@@ -80,7 +80,7 @@ class Overview(Screen[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Give the table the keys; the map where there is room for one panel only."""
-        narrow = "table" not in arrange(self.app.size, "", block_selected=False)
+        narrow = "map" not in arrange(self.app.size, "table", block_selected=False)
         self.set_focus(self.block_map if narrow else self.table)
 
     def regions(self, size: Size) -> Regions:
@@ -195,6 +195,9 @@ class Overview(Screen[None], inherit_bindings=False):
 
     def on_block_map_moved(self, message: BlockMap.Moved) -> None:
         self.kvtop.select(Selection(self.kvtop.selection.row, message.block))
+
+    def on_event_log_scrolled(self) -> None:
+        self.draw_again()
 
     def on_sequence_table_moved(self, message: SequenceTable.Moved) -> None:
         self.kvtop.select(Selection(message.key, None))

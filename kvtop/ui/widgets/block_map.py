@@ -67,12 +67,12 @@ class BlockMap(PanelBody):
             return (("colour: largest owner   bright: more in use   ", muted), ("▀", ink("faint")), (" cached", muted))
         if self.geometry.half:
             return (
-                ("█", ink("used")), (" used  ", muted), ("█", ink("shared")), (" shared  ", muted),
-                ("█", ink("row")), (" part  ", muted), ("█", ink("faint")), (" cached", muted),
+                ("█", ink("used")), (" used ", muted), ("█", ink("shared")), (" shared ", muted),
+                ("█", ink("row")), (" part ", muted), ("█", ink("faint")), (" cached", muted),
             )  # fmt: skip
         return (
-            ("█", ink("used")), (" used  ", muted), ("3", ink("background", "shared")), (" shared by 3  ", muted),
-            ("▃", ink("used", "track")), (" part  ", muted), ("·", ink("cached", "cached_track")), (" cached  ", muted),
+            ("█", ink("used")), (" used ", muted), ("3", ink("background", "shared")), (" shared ", muted),
+            ("▃", ink("used", "track")), (" part ", muted), ("·", ink("cached", "cached_track")), (" cached ", muted),
             (" ", ink("text", "track")), (" free", muted),
         )  # fmt: skip
 
@@ -227,7 +227,7 @@ def _place_half(geometry: Geometry, tables: MapTables, grid: Codes, colours: NDA
 
 
 def _place_tiles(geometry: Geometry, tables: MapTables, grid: Codes, looks: Codes) -> Codes:
-    """Put tiles into the grid; of a wide tile the last cell is its gap."""
+    """Put tiles of one or two cells into the grid."""
     rows, columns, tile, left = geometry.rows, geometry.columns, geometry.tile, geometry.label
     right = left + columns * tile
     for cell, codes in ((0, looks), (1, second_cells(looks) if tile > 1 else looks)):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from textual import events
+from textual.message import Message
 
 from kvtop.memory.events import AnyEvent
-from kvtop.ui.narrate import narrate
+from kvtop.ui.narrate import Told, Tone, log_lines
 from kvtop.ui.text import count
 from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder
@@ -21,6 +22,9 @@ Moment = tuple[int, int]
 class EventLog(PanelBody):
     """Follows the newest event until it is scrolled; then it stays at the event that was last in sight."""
 
+    class Scrolled(Message):
+        """Other events are in sight."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.bottom: Moment | None = None
@@ -34,46 +38,41 @@ class EventLog(PanelBody):
     def lines(self, view: View, width: int, height: int) -> list[Line]:
         if view.snapshot is None:
             return []
-        happened = view.snapshot.events
-        lines: list[Line] = []
-        for event in reversed(happened[: self._end(happened)]):
-            if len(lines) == height:
-                break
-            if (line := self._line(view, event, width)) is not None:
-                lines.append(line)
-        return lines[::-1]
+        told = log_lines(view.snapshot.events, self._kept(height))
+        if self.bottom is not None:
+            told = told[: self._end(told, height)]
+        return [self._line(view, event, words, width) for event, words in told[-height:]]
 
-    def _end(self, happened: tuple[AnyEvent, ...]) -> int:
-        """How many of the events are above the lower edge."""
+    def _kept(self, height: int) -> int:
+        """How many lines are needed: all when scrolled, else those in sight."""
+        return height if self.bottom is None else 1 << 30
+
+    def _end(self, told: list[tuple[AnyEvent, Told]], height: int) -> int:
+        """How many lines are above the lower edge."""
         if self.bottom is None:
-            return len(happened)
-        end = sum((event.step, event.order) <= self.bottom for event in happened)
-        return max(end, min(len(happened), max(1, self.size.height)))
+            return len(told)
+        end = sum((event.step, event.order) <= self.bottom for event, _ in told)
+        return max(end, min(len(told), height))
 
-    def _line(self, view: View, event: AnyEvent, width: int) -> Line | None:
-        told = narrate(event)
-        if told is None:
-            return None
+    def _line(self, view: View, event: AnyEvent, told: Told, width: int) -> Line:
         tone, word, rest = told
         ink = view.palette.style
+        calm = tone is Tone.CALM
         line = LineBuilder().cell(count(event.step), 7, ink("faint"), ">").put(" ", ink("text"))
-        line.cell(word, WORD, ink(tone.value, bold=tone.value != "muted")).put(" ", ink("text"))
-        return line.cell(rest, width - line.width, ink("text" if tone.value != "muted" else "muted")).line()
+        line.cell(word, WORD, ink(tone.value, bold=not calm)).put(" ", ink("text"))
+        return line.cell(rest, width - line.width, ink("muted" if calm else "text")).line()
 
     def move(self, dx: int, dy: int) -> None:
-        """Scroll by events; past the newest it follows again."""
+        """Scroll by lines; past the newest it follows again."""
         if self.view is None or self.view.snapshot is None or not dy:
             return
-        happened = [event for event in self.view.snapshot.events if narrate(event) is not None]
-        if not happened:
-            return
-        end = len(happened) if self.bottom is None else self._end(tuple(happened))
-        target = max(min(len(happened), self.size.height), end + dy)
-        last = happened[min(target, len(happened)) - 1]
-        self.bottom = None if target >= len(happened) else (last.step, last.order)
-        self.again()
-        if self.parent is not None:
-            self.parent.again()  # type: ignore[attr-defined]
+        told = log_lines(self.view.snapshot.events, 1 << 30)
+        if told:
+            height = self.size.height
+            target = max(min(len(told), height), self._end(told, height) + dy)
+            last = told[min(target, len(told)) - 1][0]
+            self.bottom = None if target >= len(told) else (last.step, last.order)
+            self.post_message(self.Scrolled())
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Scroll towards the newest."""

@@ -14,7 +14,7 @@ from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder, LineWidget
 
 LABEL = 8
-STATS = 32
+STATS = 34
 """Width of the column of counters at the right, when there is one."""
 
 Part = tuple[int, str, Style]
@@ -77,10 +77,7 @@ class Meters(LineWidget):
     def _figures(self, view: View, line: LineBuilder, candidates: list[str], width: int) -> None:
         """Append the longest text that fits: figures bright, words muted."""
         text = first_fit(candidates, max(0, width - line.width - 2))
-        line.put("  ", view.palette.style("text"))
-        for word in text.split(" "):
-            figure = word[:1].isdigit() or word[:2] == "(" or word[1:2].isdigit()
-            line.put(word + " ", view.palette.style("text" if figure else "muted"))
+        _words(view, line.put("  ", view.palette.style("text")), text)
 
     def _pool(self, view: View, counters: Counters | None, length: int, width: int) -> LineBuilder:
         line, ink = self._label(view, "Pool"), view.palette.style
@@ -140,10 +137,7 @@ class Meters(LineWidget):
         line = self._label(view, "Memory")
         parts = _memory(view)
         texts = ["   ".join(parts[:number]) for number in range(len(parts), 0, -1)] or [""]
-        self._figures(view, LineBuilder(), texts, width)
-        text = first_fit(texts, width - LABEL)
-        for word in text.split(" "):
-            line.put(word + " ", view.palette.style("text" if word[:1].isdigit() else "muted"))
+        _words(view, line, first_fit(texts, width - LABEL))
         return line
 
     def _rates(self, view: View, width: int) -> LineBuilder:
@@ -174,6 +168,13 @@ class Meters(LineWidget):
                 line.put("   pool ", ink("muted"))
                 line.cell(view.used.spark(length, c.total_blocks), length, ink("used"), ">")
         return line
+
+
+def _words(view: View, line: LineBuilder, text: str) -> None:
+    """Append text: figures bright, words muted."""
+    for number, word in enumerate(text.split(" ")):
+        figure = word.lstrip("(")[:1].isdigit()
+        line.put(" " + word if number else word, view.palette.style("text" if figure else "muted"))
 
 
 def _memory(view: View) -> list[str]:
