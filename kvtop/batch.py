@@ -83,10 +83,10 @@ def write_outputs(run: Assembly, path: Path) -> None:
     whole or not at all."""
     ordered = sorted(run.engine.outputs.items(), key=lambda item: parse_sequence(item[0]))
     content = json.dumps(dict(ordered))
-    path = path.resolve()
     if path.exists() and not path.is_file():
         path.write_text(content + "\n", encoding="utf-8")  # a pipe or a terminal cannot be replaced
         return
+    path = path.resolve()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -129,7 +129,10 @@ def run(**given: Any) -> None:
     # Spinning threads would fight the screen for the cores; torch reads this once, when it is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     if given["batch"]:
-        sys.exit(_batch(options, scenario, given))
+        try:
+            sys.exit(_batch(options, scenario, given))
+        except KeyboardInterrupt:  # caught here: click would write an empty line first
+            sys.exit(128 + signal.SIGINT)
     wrong = [name for name, value in batch_only.items() if value not in (None, False)]
     if wrong:
         raise click.UsageError(f"{' and '.join(wrong)} need{'s' if len(wrong) == 1 else ''} --batch")
