@@ -31,13 +31,11 @@ def runs(codes: Codes) -> tuple[list[int], list[int]]:
     if not len(codes):
         return [], []
     edges = np.flatnonzero(codes[1:] != codes[:-1])
-    edges += 1
-    starts = np.concatenate((_ZERO, edges))
-    lengths = np.diff(starts, append=len(codes))
-    return lengths.tolist(), codes[starts].tolist()
-
-
-_ZERO = np.zeros(1, np.intp)
+    bounds = np.empty(len(edges) + 2, np.intp)
+    bounds[0], bounds[-1] = 0, len(codes)
+    np.add(edges, 1, out=bounds[1:-1])
+    starts = bounds[:-1]
+    return (bounds[1:] - starts).tolist(), codes[starts].tolist()
 
 
 class CodeTable:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.layout import Layout
 from textual.screen import Screen
+from textual.strip import Strip
 
 from kvtop.session.session import Notice
 from kvtop.ui.actions import ACTIONS, Action
+from kvtop.ui.paint import PlacedRow, paint
 from kvtop.ui.rows import RowKey
 from kvtop.ui.screens.arrangement import MINIMUM, Arrangement, Regions, arrange
 from kvtop.ui.view import Selection, View
@@ -75,6 +77,10 @@ class Overview(Screen[None], inherit_bindings=False):
         assert isinstance(self.app, KvtopApp)
         return self.app
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Blank: the parts cover it."""
+        return [Strip.blank(crop.width, self.kvtop.palette.style("text"))] * crop.height
+
     def compose(self) -> ComposeResult:
         yield from self.parts
 
@@ -98,10 +104,22 @@ class Overview(Screen[None], inherit_bindings=False):
         if self._selected_block != (view.selection.block is not None):
             self._selected_block = not self._selected_block
             self.refresh(layout=True)
-        placed = self.regions(self.size)
-        for part in self.parts:
-            if (part.id or "").removesuffix("-frame") in placed and (texts or part is self.block_map):
-                part.show(view)
+        placed = self.regions(self.app.size)
+        direct = self.is_current
+        rows: list[PlacedRow] = []
+        for part in self.parts if texts else (self.block_map,):
+            region = placed.get((part.id or "").removesuffix("-frame"))
+            if region is not None and part in self.bodies:
+                region = region.shrink((1, 1, 1, 1))
+            if region is None or region.size != part.extent:
+                continue  # not on the screen, or about to be given another size
+            changed = part.show(view)
+            if isinstance(part, Frame) or not direct:
+                part.draw_rows(changed)
+            elif changed:
+                rows += [(region.x, region.y + row, part.strips[row]) for row in changed]
+        if rows:
+            paint(self, rows)
 
     def draw_again(self) -> None:
         """Draw the last frame anew, after a change of focus."""

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
 
 from kvtop.timeline.snapshot import Snapshot
 from kvtop.ui.aggregate import Aggregator
@@ -78,42 +77,39 @@ class BlockMap(PanelBody):
 
     # -- drawing ------------------------------------------------------------------------------------------
 
-    def show(self, view: View) -> None:
-        """Draw a frame: the map, or how far loading has come."""
+    def show(self, view: View) -> list[int]:
+        """Make the strips of a frame: the map, or how far loading has come."""
         snapshot = view.snapshot
         if view.loading or snapshot is None:
             self._grid = None
-            super().show(view)
-            return
+            return super().show(view)
         self.view = view
-        width, height = self.size
+        width, height = self.extent
         if not width or not height:
-            return
+            return []
         if self._tables is None or self._palette_name != view.palette.name:
             self._tables, self._palette_name, self._grid = MapTables(view.palette), view.palette.name, None
-        self._blank = view.palette.style("text")
+            self.ground = view.palette.style("text")
         geometry = layout(len(snapshot.blocks.state), width, height, mono=self.app.no_color)
         if geometry != self.geometry or self._empty is None:
             self.geometry, self._grid, self._aggregator = geometry, None, None
             self._empty = _labelled(geometry, self._tables)
-        grid = self._draw(view, snapshot, geometry, self._tables, self._empty.copy())
-        self._swap(grid, self._tables)
+        return self._swap(self._draw(view, snapshot, geometry, self._tables, self._empty.copy()), self._tables)
 
-    def _swap(self, grid: Codes, tables: MapTables) -> None:
-        """Put a new grid on the screen: strips for the lines that differ."""
+    def _swap(self, grid: Codes, tables: MapTables) -> list[int]:
+        """Keep a new grid: strips for the rows that differ, which are returned."""
         old, self._grid, self._lines = self._grid, grid, []
         table = tables.pairs if self.geometry is not None and self.geometry.half else tables.tiles
         if old is None or old.shape != grid.shape:
             self.strips = [CodeStrip(row, table) for row in grid]
-            self.refresh()
-            return
-        changed = np.flatnonzero((grid != old).any(axis=1)).tolist()
+            return list(range(len(grid)))
+        changed: list[int] = np.flatnonzero((grid != old).any(axis=1)).tolist()
         if changed:
-            strips: list[Strip] = list(self.strips)
+            strips = list(self.strips)
             for y in changed:
                 strips[y] = CodeStrip(grid[y], table)
             self.strips = strips
-            self.redraw(changed)
+        return changed
 
     def _draw(
         self, view: View, snapshot: Snapshot, geometry: Geometry, tables: MapTables, grid: Codes

@@ -68,7 +68,7 @@ class EventLog(PanelBody):
             return
         told = log_lines(self.view.snapshot.events, 1 << 30)
         if told:
-            height = self.size.height
+            height = self.extent.height
             target = max(min(len(told), height), self._end(told, height) + dy)
             last = told[min(target, len(told)) - 1][0]
             self.bottom = None if target >= len(told) else (last.step, last.order)

@@ -20,7 +20,16 @@ class KeyBar(LineWidget):
         super().__init__(id=id)
         self.actions = tuple(action for action in actions if action.bar)
         self.notice: Notice | None = None
+        self._key: tuple[object, ...] = ()
         self._places: list[tuple[int, int, Action]] = []
+
+    def show(self, view: View) -> list[int]:
+        """Make the bar anew if it differs, which it seldom does."""
+        key = (self.extent, self.notice, view.palette.name)
+        if key == self._key:
+            return []
+        self._key = key
+        return super().show(view)
 
     def lines(self, view: View, width: int, height: int) -> list[Line]:
         ink = view.palette.style

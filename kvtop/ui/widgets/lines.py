@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -88,34 +88,30 @@ class StripWidget(Widget):
     DEFAULT_CSS = "StripWidget { height: 1fr; }"
 
     strips: Sequence[Strip] = ()
-
-    def blank_style(self) -> Style:
-        """What rows without a strip are filled with."""
-        return self.rich_style
+    extent: Size = Size(0, 0)
+    """Its size, without Textual's detour over gutters: it has none."""
+    ground: Style = Style()
+    """What rows without a strip are filled with."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The kept strips of a region, cut to it."""
-        blank = Strip.blank(self.size.width, self.blank_style())
         rows = self.strips[crop.y : crop.bottom]
-        found = [*rows, *([blank] * (crop.height - len(rows)))]
-        if crop.x or crop.width != self.size.width:
+        found = [*rows, *([Strip.blank(self.extent.width, self.ground)] * (crop.height - len(rows)))]
+        if crop.x or crop.width != self.extent.width:
             found = [strip.crop(crop.x, crop.right) for strip in found]
+        return self.filtered(found)
+
+    def filtered(self, strips: list[Strip]) -> list[Strip]:
+        """The strips without colours, where the terminal is to have none."""
         if self.app.no_color:
             background = self.background_colors[1]
             for line_filter in self.app._filters:
-                found = [strip.apply_filter(line_filter, background) for strip in found]
-        return found
+                strips = [strip.apply_filter(line_filter, background) for strip in strips]
+        return strips
 
     def render_line(self, y: int) -> Strip:
         """One kept strip."""
-        return self.render_lines(Region(0, y, self.size.width, 1))[0]
-
-    def redraw(self, rows: Iterable[int]) -> None:
-        """Have some rows drawn again."""
-        width = self.size.width
-        regions = [Region(0, y, width, 1) for y in rows]
-        if regions:
-            self.refresh(*regions)
+        return self.render_lines(Region(0, y, self.extent.width, 1))[0]
 
 
 class LineWidget(StripWidget):
@@ -125,44 +121,43 @@ class LineWidget(StripWidget):
         super().__init__(id=id)
         self.view: View | None = None
         self._lines: list[Line | None] = []
-        self._width = 0
-        self._blank = Style()
+        self._lines_width = 0
 
     def lines(self, view: View, width: int, height: int) -> list[Line]:
         """The content for a size in cells. Changes nothing that is drawn."""
         raise NotImplementedError
 
-    def blank_style(self) -> Style:
-        return self._blank
-
-    def show(self, view: View) -> None:
-        """Draw a frame: only the lines that differ."""
+    def show(self, view: View) -> list[int]:
+        """Make the strips of a frame. Returns the rows that differ from the last one and must be drawn."""
         self.view = view
-        width, height = self.size
+        width, height = self.extent
         if not width or not height:
-            return
-        self._blank = self.base_style(view)
+            return []
+        self.ground = view.palette.style("text")
         lines: list[Line | None] = [*self.lines(view, width, height)[:height]]
         lines += [()] * (height - len(lines))
-        if width != self._width or len(self._lines) != height:
-            self._lines, self._width = [None] * height, width
-            self.strips = [Strip.blank(width, self._blank)] * height
+        if width != self._lines_width or len(self._lines) != height:
+            self._lines, self._lines_width = [None] * height, width
+            self.strips = [Strip.blank(width, self.ground)] * height
         strips = list(self.strips)
         changed = [y for y, line in enumerate(lines) if line != self._lines[y]]
         for y in changed:
-            strips[y] = to_strip(lines[y] or (), width, self._blank)
+            strips[y] = to_strip(lines[y] or (), width, self.ground)
         self.strips, self._lines = strips, lines
-        self.redraw(changed)
-
-    def base_style(self, view: View) -> Style:
-        """What lines are padded with."""
-        return view.palette.style("text")
+        return changed
 
     def again(self) -> None:
         """Draw the last frame anew, after a change of the widget's own state."""
         if self.view is not None:
-            self.show(self.view)
+            self.draw_rows(self.show(self.view))
+
+    def draw_rows(self, rows: Iterable[int]) -> None:
+        """Have Textual draw some rows."""
+        regions = [Region(0, y, self.extent.width, 1) for y in rows]
+        if regions:
+            self.refresh(*regions)
 
     def on_resize(self, event: events.Resize) -> None:
         """A new size needs other lines."""
+        self.extent = event.size
         self.again()

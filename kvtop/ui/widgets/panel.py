@@ -28,7 +28,7 @@ class PanelBody(LineWidget, can_focus=True):
 
     def page(self) -> int:
         """Rows of a page."""
-        return max(1, self.size.height - 1)
+        return max(1, self.extent.height - 1)
 
 
 class Frame(LineWidget):
@@ -37,6 +37,15 @@ class Frame(LineWidget):
     def __init__(self, body: PanelBody) -> None:
         super().__init__(id=f"{body.id}-frame")
         self.body = body
+        self._key: tuple[object, ...] = ()
+
+    def show(self, view: View) -> list[int]:
+        """Make the frame anew if it differs, which it seldom does."""
+        key = (self.extent, self.body.has_focus, self.body.heading(view), self.body.legend(view), view.palette.name)
+        if key == self._key:
+            return []
+        self._key = key
+        return super().show(view)
 
     def lines(self, view: View, width: int, height: int) -> list[Line]:
         style = view.palette.style

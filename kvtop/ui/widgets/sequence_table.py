@@ -54,7 +54,7 @@ class SequenceTable(PanelBody):
         if view.snapshot is None:
             return "Sequences", ""
         number = len(view.snapshot.sequences)
-        below = len(view.rows) - self.top - max(0, self.size.height - 1)
+        below = len(view.rows) - self.top - max(0, self.extent.height - 1)
         return f"Sequences ({count(number)})", f"{count(below)} more below" if below > 0 else ""
 
     def lines(self, view: View, width: int, height: int) -> list[Line]:
