@@ -82,12 +82,12 @@ class BlockPool:
         blocks = self.free_queue.peek(count)
         if self.cached_blocks:
             self._evict([block for block in blocks if self.hashes[block]])
-        step = self.bus.step
+        self.free_queue.drop_front(blocks)
+        step, references, fills, touched = self.bus.step, self.ref_counts, self.fills, self.touched
         for block in blocks:
-            self.free_queue.remove(block)
-            self.ref_counts[block] = 1
-            self.fills[block] = 0
-            self.touched[block] = step
+            references[block] = 1
+            fills[block] = 0
+            touched[block] = step
         return blocks
 
     def share(self, blocks: Sequence[int]) -> None:
@@ -120,22 +120,22 @@ class BlockPool:
         Raises DoubleFreeError, having changed nothing, for a block without a reference left.
         """
         self.check_release(blocks, sequence)
-        step = self.bus.step
+        step, references, touched = self.bus.step, self.ref_counts, self.touched
         worthless: list[int] = []
         findable: list[int] = []
         for block in blocks:
-            count = self.ref_counts[block] - 1
-            self.ref_counts[block] = count
-            self.touched[block] = step
-            if count == 1:
-                self.shared_blocks -= 1
-            elif count == 0:
+            count = references[block] - 1
+            references[block] = count
+            touched[block] = step
+            if count == 0:
                 self.stored_tokens -= self.fills[block]
                 if self.hashes[block]:
                     findable.append(block)
                 else:
                     self.fills[block] = 0
                     worthless.append(block)
+            elif count == 1:
+                self.shared_blocks -= 1
         if worthless:
             self.free_queue.push_front(worthless)
             self._publish_freed(worthless, QueueEnd.FRONT)
@@ -170,10 +170,11 @@ class BlockPool:
 
     def check_release(self, blocks: Sequence[int], sequence: int) -> None:
         """Raise DoubleFreeError if `release` would. Changes nothing."""
-        twice = len(set(blocks)) != len(blocks)
+        references = self.ref_counts
+        if len(set(blocks)) == len(blocks) and all(references[block] > 0 for block in blocks):
+            return
         for position, block in enumerate(blocks):
-            wanted = blocks[: position + 1].count(block) if twice else 1
-            if self.ref_counts[block] < wanted:
+            if references[block] < blocks[: position + 1].count(block):
                 raise DoubleFreeError(
                     f"block {block} of the {self.tier.value} pool freed once too often by sequence "
                     f"{sequence_name(sequence)} at step {self.bus.step}: count {self.ref_counts[block]}"

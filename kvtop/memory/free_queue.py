@@ -53,6 +53,18 @@ class FreeQueue:
             block = following[block]
         return blocks
 
+    def drop_front(self, blocks: Sequence[int]) -> None:
+        """Take out the first blocks, which `peek` just named."""
+        if not blocks:
+            return
+        following, before, end = self.next, self.prev, self.capacity
+        after = following[blocks[-1]]
+        for block in blocks:
+            following[block] = before[block] = ABSENT
+        following[end] = after
+        before[after] = end
+        self.length -= len(blocks)
+
     def remove(self, block: int) -> None:
         """Take a block out, wherever it stands."""
         following, before = self.next, self.prev
