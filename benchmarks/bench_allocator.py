@@ -75,7 +75,10 @@ def vllms() -> tuple[dict[str, float], str]:
 def main() -> None:
     mine = ours()
     theirs, source = vllms()
-    for name, what in (("operations", "allocate or free, one block"), ("cycles", "allocate + hash + cache + free")):
+    for name, what in (
+        ("operations", "allocate or free, one block"),
+        ("cycles", "allocate + hash + cache + free"),
+    ):
         ratio = mine[name] / theirs[name]
         say(f"{what}: kvtop", f"{mine[name]:,.0f} /s")
         say(f"{what}: {source}", f"{theirs[name]:,.0f} /s")

@@ -71,9 +71,9 @@ def step_ms(engine: Engine, steps: int = 300, batches: int = 3) -> float:
 
 
 def main() -> None:
-    assert all(
-        entry.tokens == 1 for entry in engine_of().scheduler.schedule().entries
-    ), "the benchmark is about decoding"
+    assert all(entry.tokens == 1 for entry in engine_of().scheduler.schedule().entries), (
+        "the benchmark is about decoding"
+    )
     alone = step_ms(engine_of())
     heard = step_ms(engine_of(lambda manager: lambda event: None))
     folded = step_ms(engine_of(lambda manager: Observer(BLOCKS, 16).hear))
