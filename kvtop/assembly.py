@@ -19,6 +19,7 @@ from kvtop.memory.cache_manager import CacheManager
 from kvtop.memory.events import EventBus, PreemptionMode
 from kvtop.scheduling.config import SchedulerConfig
 from kvtop.scheduling.scheduler import Scheduler
+from kvtop.session.run import Run
 from kvtop.timeline.checking import Checker
 from kvtop.workload.scenario import Scenario
 from kvtop.workload.scripted import ScenarioWorkload
@@ -76,22 +77,7 @@ class RunOptions:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Assembly:
-    """A run, ready for its first step. `checker` is there when invariants are to be checked."""
-
-    options: RunOptions
-    scenario: Scenario
-    runner: Runner
-    manager: CacheManager
-    scheduler: Scheduler
-    workload: ScenarioWorkload
-    engine: Engine
-    bus: EventBus
-    checker: Checker | None
-
-
-def assemble(options: RunOptions, scenario: Scenario, progress: Progress | None = None) -> Assembly:
+def assemble(options: RunOptions, scenario: Scenario, progress: Progress | None = None) -> Run:
     """Load the model, size and make the pools, and build the engine. Slow with a model: seconds.
 
     Raises UsageError for options that cannot work with this model or machine; ModelError and ScenarioError
@@ -123,7 +109,7 @@ def assemble(options: RunOptions, scenario: Scenario, progress: Progress | None 
     checker = Checker(manager, scheduler) if options.check else None
     if checker is not None:
         bus.subscribe(checker.hear)
-    return Assembly(options, scenario, runner, manager, scheduler, workload, engine, bus, checker)
+    return Run(scenario, options.seed, runner, manager, scheduler, workload, engine, checker)
 
 
 def _load_model(

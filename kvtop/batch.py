@@ -13,9 +13,10 @@ from time import perf_counter
 from typing import Any
 
 from kvtop import report as reports
-from kvtop.assembly import Assembly, UsageError
+from kvtop.assembly import UsageError
 from kvtop.memory.errors import InvariantError
 from kvtop.memory.events import parse_sequence
+from kvtop.session.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +45,14 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"--outputs {path}: no permission to write")
 
 
-def run_batch(run: Assembly, options: BatchOptions) -> int:
+def run_batch(run: Run, options: BatchOptions) -> int:
     """Step until the workload ends or the steps are used up. Returns the exit code: 0, or 1 when a checked
     invariant does not hold (said on standard error)."""
     began = perf_counter()
     first = True
     try:
         while not run.engine.done and (options.steps is None or run.engine.steps < options.steps):
-            run.engine.step()
-            if run.checker is not None:
-                run.checker.step_ended()
+            run.step()
             if not options.summary:
                 line = reports.step_report(run, tables=options.tables)
                 print(_line(line, options.format, header=first), flush=True)
@@ -78,7 +77,7 @@ def _line(report: dict[str, Any], format_: str, *, header: bool) -> str:
     return reports.as_text(report)
 
 
-def write_outputs(run: Assembly, path: Path) -> None:
+def write_outputs(run: Run, path: Path) -> None:
     """Write the generated token ids of finished sequences, in order of request and branch; a file is written
     whole or not at all."""
     ordered = sorted(run.engine.outputs.items(), key=lambda item: parse_sequence(item[0]))

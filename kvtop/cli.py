@@ -157,15 +157,20 @@ def _batch(options: Any, scenario: Any, given: dict[str, Any]) -> int:
 
 
 def _dashboard(options: Any, scenario: Any, given: dict[str, Any]) -> int:
-    from kvtop.assembly import UsageError
+    from kvtop.assembly import UsageError, assemble
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM", "dumb") in ("", "dumb"):
+    # Textual draws on standard error; all three have to be the terminal.
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    if not all(stream is not None and stream.isatty() for stream in streams) or os.environ.get(
+        "TERM", "dumb"
+    ) in ("", "dumb"):
         raise UsageError("the dashboard needs a terminal; without one use `kvtop run --batch`")
     from kvtop.session.live import LiveSession
     from kvtop.ui.app import run_app
 
     speed = 20.0 if given["speed"] is None else given["speed"]
-    return run_app(LiveSession(options, scenario, speed=speed), fps=given["fps"])
+    session = LiveSession(lambda progress: assemble(options, scenario, progress), speed=speed)
+    return run_app(session, fps=given["fps"])
 
 
 def main() -> None:

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from kvtop.assembly import Assembly
 from kvtop.memory.events import Tier
+from kvtop.session.run import Run
 
 
-def step_report(run: Assembly, *, tables: bool = False) -> dict[str, Any]:
+def step_report(run: Run, *, tables: bool = False) -> dict[str, Any]:
     """The counters after the newest step. Everything but `timing` depends on seed and options alone.
 
     Blocks: `used` (reference count above 0) + `cached` (0 and a hash) + `free` = `total`. `tokens.stored`
@@ -57,7 +57,7 @@ def step_report(run: Assembly, *, tables: bool = False) -> dict[str, Any]:
     return report
 
 
-def summary_report(run: Assembly, seconds: float, *, tables: bool = False) -> dict[str, Any]:
+def summary_report(run: Run, seconds: float, *, tables: bool = False) -> dict[str, Any]:
     """The last counters, the peak, and the speed over `seconds` of stepping."""
     report = step_report(run, tables=tables)
     del report["timing"]

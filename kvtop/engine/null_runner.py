@@ -20,9 +20,9 @@ class NullRunner:
     def __init__(self) -> None:
         self.info = RunnerInfo(
             model="none",
-            device="none",
-            dtype="none",
-            attention="none (scripted tokens)",
+            device=None,
+            dtype=None,
+            attention=None,
             bytes_per_block=None,
             weight_bytes=None,
             max_positions=None,

@@ -58,9 +58,9 @@ class RunnerInfo(NamedTuple):
     """What the screens say about a runner. Absent figures are None, never zero."""
 
     model: str
-    device: str
-    dtype: str
-    attention: str
+    device: str | None
+    dtype: str | None
+    attention: str | None
     """The implementation chosen at run time, e.g. `numba paged decode + sdpa prefill`."""
     bytes_per_block: int | None
     weight_bytes: int | None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvtop.assembly import Assembly
 from kvtop.memory.events import PreemptionMode, request_of, sequence_name
 from kvtop.scheduling.sequence import GroupState
+from kvtop.session.run import Run
 from kvtop.session.session import Abort, AddBurst, AddRequest, Fork, Notice, Preempt
 from kvtop.workload.request import Request
 
 
-def add_request(run: Assembly, command: AddRequest) -> Notice:
+def add_request(run: Run, command: AddRequest) -> Notice:
     """Queue one request. Raises ValueError for a prompt that the model cannot take."""
     return _add(
         run,
@@ -28,20 +28,20 @@ def add_request(run: Assembly, command: AddRequest) -> Notice:
     )
 
 
-def add_burst(run: Assembly, command: AddBurst) -> Notice:
+def add_burst(run: Run, command: AddBurst) -> Notice:
     """Queue several requests at once."""
     notices = [_add(run, request) for request in run.workload.factory.burst(command.requests)]
     refused = [notice for notice in notices if notice.warning]
     return refused[0] if refused else Notice(f"added {len(notices)} requests")
 
 
-def fork(run: Assembly, command: Fork) -> Notice:
+def fork(run: Run, command: Fork) -> Notice:
     """Branch a sequence. Raises SchedulerError when it cannot be."""
     child = run.scheduler.fork(command.sequence)
     return Notice(f"forked {child.table.name} from {sequence_name(command.sequence)}")
 
 
-def preempt(run: Assembly, command: Preempt) -> Notice:
+def preempt(run: Run, command: Preempt) -> Notice:
     """Take a group off the device. Raises SchedulerError when it is not on it."""
     request = request_of(command.sequence)
     mode = run.scheduler.preempt(request, command.mode)
@@ -51,7 +51,7 @@ def preempt(run: Assembly, command: Preempt) -> Notice:
     return Notice(f"{how}: {request}")
 
 
-def abort(run: Assembly, command: Abort) -> Notice:
+def abort(run: Run, command: Abort) -> Notice:
     """End a request."""
     request = request_of(command.sequence)
     if run.scheduler.abort(request):
@@ -59,14 +59,14 @@ def abort(run: Assembly, command: Abort) -> Notice:
     return Notice(f"{request} had ended already", warning=True)
 
 
-def _add(run: Assembly, request: Request) -> Notice:
+def _add(run: Run, request: Request) -> Notice:
     group = run.engine.add(request)
     if group.state is GroupState.REJECTED:
         return Notice(f"request {request.id} was rejected: {group.wait_reason}", warning=True)
     return Notice(f"added request {request.id}: {len(request.prompt_token_ids)} prompt tokens")
 
 
-HANDLERS: dict[type, Callable[[Assembly, Any], Notice]] = {
+HANDLERS: dict[type, Callable[[Run, Any], Notice]] = {
     AddRequest: add_request,
     AddBurst: add_burst,
     Fork: fork,

@@ -13,37 +13,31 @@ from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from time import monotonic
 
-from kvtop.assembly import Assembly, RunOptions, assemble
 from kvtop.errors import describe
 from kvtop.memory.errors import AllocatorError
 from kvtop.scheduling.scheduler import SchedulerError
 from kvtop.session import commands as ask
 from kvtop.session.rates import RateMeter
+from kvtop.session.run import Run
 from kvtop.session.session import Command, Notice, Pause, Phase, Resume, SetSpeed, Status, StepOnce
 from kvtop.timeline.observer import Observer
 from kvtop.timeline.snapshot import Snapshot, Source, StepFigures
-from kvtop.workload.scenario import Scenario
+
+Progress = Callable[[str, float | None], None]
+"""Takes what is being done and, where that is known, the share that is done."""
 
 
 class LiveSession:
-    """Loads a model and runs a scenario on it, `speed` steps a second (0 is unbounded).
+    """Builds a run (which may load a model) and steps it, `speed` steps a second (0 is unbounded).
 
-    Implements `kvtop.session.session.Session`.
+    `build` is called once, on the worker's thread. Implements `kvtop.session.session.Session`.
     """
 
     def __init__(
-        self,
-        options: RunOptions,
-        scenario: Scenario,
-        *,
-        speed: float = 20.0,
-        paused: bool = False,
-        build: Callable[..., Assembly] = assemble,
+        self, build: Callable[[Progress], Run], *, speed: float = 20.0, paused: bool = False
     ) -> None:
-        self._options = options
-        self._scenario = scenario
         self._build = build
-        self._run: Assembly | None = None
+        self._run: Run | None = None
         self._observer: Observer | None = None
         self._status = Status(Phase.LOADING, "starting", speed=speed)
         self._snapshot: Snapshot | None = None
@@ -137,7 +131,7 @@ class LiveSession:
         def progress(message: str, fraction: float | None) -> None:
             self._status = Status(Phase.LOADING, message, fraction, self._speed)
 
-        run = self._build(self._options, self._scenario, progress)
+        run = self._build(progress)
         pools = run.manager.pool.num_blocks, run.manager.block_size, run.manager.host_pool.num_blocks
         self._observer = Observer(*pools)
         run.bus.subscribe(self._observer.hear)
@@ -184,9 +178,7 @@ class LiveSession:
             self._steps_asked -= 1
         elif self._speed and now < self._next_step:
             return
-        run.engine.step()
-        if run.checker is not None:
-            run.checker.step_ended()
+        run.step()
         if self._speed:
             # A step that took longer than its share is not made up for by hurrying afterwards.
             self._next_step = max(self._next_step + 1 / self._speed, now)
@@ -197,7 +189,7 @@ class LiveSession:
     def _publish_if_wanted(self) -> None:
         if not (self._wanted and self._stale):
             return
-        assert self._observer is not None and self._source is not None
+        assert self._observer is not None and self._source is not None and self._run is not None
         self._wanted = self._stale = False
         block, sequence = self._selection
         self._snapshot = self._observer.snapshot(
@@ -205,7 +197,7 @@ class LiveSession:
             block=block,
             sequence=sequence,
             figures=self._figures(),
-            caption=self._scenario.caption,
+            caption=self._run.scenario.caption,
         )
 
     def _rest(self) -> None:
@@ -246,19 +238,19 @@ class LiveSession:
         )
 
 
-def _source(run: Assembly) -> Source:
-    info, with_model = run.runner.info, run.options.model != "none"
+def _source(run: Run) -> Source:
+    info = run.runner.info
     return Source(
         kind="live",
         model=info.model,
-        device=info.device if with_model else None,
-        dtype=info.dtype if with_model else None,
-        attention=info.attention if with_model else None,
+        device=info.device,
+        dtype=info.dtype,
+        attention=info.attention,
         block_size=run.manager.block_size,
         bytes_per_block=info.bytes_per_block,
         weight_bytes=info.weight_bytes,
         workload=run.scenario.name,
-        seed=run.options.seed,
+        seed=run.seed,
         preemption=run.scheduler.config.preemption.value,
         max_sequences=run.scheduler.config.max_sequences,
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kvtop.assembly import RunOptions
+from kvtop.assembly import RunOptions, assemble
 from kvtop.session.live import LiveSession
 from kvtop.workload.scenario import load_scenario
 
@@ -16,11 +16,9 @@ def live() -> Iterator[Callable[..., LiveSession]]:
     started: list[LiveSession] = []
 
     def start(scenario: str = "mixed", *, speed: float = 0.0, paused: bool = True, **options) -> LiveSession:
+        chosen = RunOptions(model=options.pop("model", "none"), **options)
         session = LiveSession(
-            RunOptions(model=options.pop("model", "none"), **options),
-            load_scenario(scenario),
-            speed=speed,
-            paused=paused,
+            lambda progress: assemble(chosen, load_scenario(scenario), progress), speed=speed, paused=paused
         )
         started.append(session)
         session.start()
