@@ -146,7 +146,6 @@ def load_scenario(name_or_path: str | Path) -> Scenario:
 
 def parse_scenario(document: str, source: str) -> Scenario:
     """The scenario in TOML `document`; errors name `source` as the file. Raises ScenarioError."""
-    document = document.replace("\r\n", "\n")
     try:
         values = tomllib.loads(document)
         return _Reader(source, key_lines(document)).scenario(values)

@@ -135,6 +135,32 @@ def test_lengths_are_cut_to_the_models_positions(encode: Encode):
     assert all(request.prompt_token_ids and request.max_new_tokens for request in requests)
 
 
+TRAFFIC = """
+[[request]]
+at_step = 2
+prompt_tokens = 40
+[[request]]
+at_step = 2
+prompt_tokens = 40
+[arrivals]
+rate_per_step = 50
+max_unfinished = 5
+shared_prefix = 32
+prompt_tokens = { mean = 10, max = 20 }
+new_tokens = { mean = 5, max = 9 }
+"""
+
+
+def test_requests_of_the_file_count_as_unfinished_and_always_come(scenario: Parse, encode: Encode):
+    workload = ScenarioWorkload(scenario(TRAFFIC), encode=encode, block_size=16)
+    assert [len(workload.arrivals(step, step)) for step in (1, 2, 3, 4, 5)] == [4, 3, 2, 1, 0]
+
+
+def test_a_drawn_prompt_is_longer_than_its_prefix(scenario: Parse, encode: Encode):
+    workload = ScenarioWorkload(scenario(TRAFFIC), encode=encode, block_size=16)
+    assert {len(request.prompt_token_ids) for request in workload.arrivals(1, 0)} == {33}
+
+
 PROBLEMS = [
     (
         "[[request]]\nprompt_tokens = 3\nshared_prefix = 'one two three four'\n",
