@@ -248,7 +248,8 @@ class Scheduler:
         raise AssertionError("asked for the unserved when everybody is served")
 
     def _end_outgrown(self, group: SequenceGroup) -> None:
-        """A group alone on the device has outgrown it: its newest sample ends, or the whole beam search."""
+        """A group that is or would be alone on the device has outgrown it: its newest sample ends, or the
+        whole beam search."""
         if group.is_beam:
             beams.finish(self, group, FinishReason.LENGTH)
         else:
@@ -292,6 +293,10 @@ class Scheduler:
             reason = admission.obstacle(
                 group, self.manager, self.config, self._seats_taken(), schedule.tokens, alone=not self.running
             )
+            if reason and group.preempted and not self.running:
+                # With the whole pool to itself it does not fit: what it shared before, it would hold twice.
+                self._end_outgrown(group)
+                continue
             if reason:
                 self._explain(group, reason)
                 return
