@@ -111,9 +111,13 @@ class CacheManager:
         """Give a planned group its blocks. Hits are taken before anything is allocated, so that a group can
         never evict what it is about to read.
 
-        `first` is False for a group that had been preempted; its hits do not count in the hit rate. Raises
-        OutOfBlocksError, having changed nothing, when the plan needs more than is available.
+        `first` is False for a group that had been preempted; its hits do not count in the hit rate. Raises,
+        having changed nothing, OutOfBlocksError when the plan needs more than is available, and
+        AllocatorError for a sequence that has blocks already.
         """
+        for placement in admission.placements:
+            if placement.table.blocks:
+                raise AllocatorError(f"{placement.table.name} has blocks already")
         if admission.blocks_needed > self.pool.available_blocks:
             raise OutOfBlocksError(
                 f"{admission.blocks_needed} blocks needed, {self.pool.available_blocks} available"
@@ -180,7 +184,7 @@ class CacheManager:
         table.blocks.extend(blocks)
 
     def _extend(self, table: BlockTable, count: int) -> None:
-        if not count:
+        if count <= 0:
             return
         blocks = self.pool.allocate(count)
         if self.bus.active:
@@ -213,8 +217,10 @@ class CacheManager:
         destination): the caller copies its contents before the write.
 
         Raises OutOfBlocksError, having changed nothing, when `append_cost` is not available, and
-        AllocatorError for tokens the sequence does not have.
+        AllocatorError for tokens the sequence does not have, or while it is swapped out.
         """
+        if table.tier is not Tier.DEVICE:
+            raise AllocatorError(f"{table.name} is not on the device")
         if count > table.pending:
             raise AllocatorError(f"{table.name} has {table.pending} tokens to store, not {count}")
         block = self._written_block(table)
@@ -410,6 +416,10 @@ class CacheManager:
     def _swap(
         self, tables: Sequence[BlockTable], origin: BlockPool, target: BlockPool, kind: type[Event]
     ) -> list[tuple[int, int]]:
+        for table in tables:
+            if table.tier is not origin.tier:
+                raise AllocatorError(f"{table.name} is not in the {origin.tier.value} pool")
+
         def publish(mapping: dict[int, int]) -> None:
             if self.bus.active:
                 sequences = tuple(table.sequence for table in tables)
