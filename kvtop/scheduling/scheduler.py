@@ -326,8 +326,13 @@ class Scheduler:
         self.running.sort(key=lambda other: other.arrival)
 
     def _schedule_admitted(self, schedule: Schedule, group: SequenceGroup) -> None:
-        """Let a group compute in the step of its admission, as far as budget and blocks go."""
-        for entry in self._wanted_by(group):
+        """Let a group compute in the step of its admission, as far as budget and blocks go. Beams all do or
+        none does: a search step over some of them would prune the others."""
+        wanted = list(self._wanted_by(group))
+        writes = [(entry.sequence.table, entry.tokens) for entry in wanted]
+        if group.is_beam and self.manager.append_cost(writes) > self.manager.pool.available_blocks:
+            return
+        for entry in wanted:
             count = min(entry.tokens, self.config.token_budget - schedule.tokens)
             cost = self.manager.append_cost([(entry.sequence.table, count)])
             if count > 0 and cost <= self.manager.pool.available_blocks:
