@@ -394,7 +394,9 @@ class CacheManager:
         nothing, when `can_swap_out` is False.
         """
         if not self.can_swap_out(tables):
-            raise OutOfBlocksError(f"{tables[0].name} cannot be swapped out: the host pool is too full")
+            raise OutOfBlocksError(
+                f"{tables[0].name} cannot be swapped out: the host pool is too full, or it waits for a sibling"
+            )
         return self._swap(tables, self.pool, self.host_pool, SwappedOut)
 
     def swap_in_cost(self, tables: Sequence[BlockTable]) -> int:

@@ -99,7 +99,7 @@ def _replace_beams(scheduler: Scheduler, group: SequenceGroup, survivors: Seq[Co
     for survivor in survivors:
         sequence = survivor.parent
         if sequence.id in continued:
-            sequence = sequence.branch_off(group.free_branch())
+            sequence = sequence.branch_off(group.next_branch())
             scheduler.manager.fork(survivor.parent.table, sequence.table)
             group.sequences.append(sequence)
         continued.add(sequence.id)

@@ -117,7 +117,7 @@ class Scheduler:
             raise SchedulerError(f"{parent.table.name} is not decoding, so there is nothing to share yet")
         if self._seats_taken() >= self.config.max_sequences:
             raise SchedulerError(f"max sequences ({self.config.max_sequences}) reached")
-        child = parent.branch_off(group.free_branch())
+        child = parent.branch_off(group.next_branch())
         self.manager.fork(parent.table, child.table)
         group.sequences.append(child)
         group.forked = True
@@ -266,7 +266,10 @@ class Scheduler:
     def _preempt(self, group: SequenceGroup, mode: PreemptionMode, why: str, short: int) -> PreemptionMode:
         if mode is PreemptionMode.SWAP and not self.manager.can_swap_out(group.tables):
             mode = PreemptionMode.RECOMPUTE
-            why += "; the host pool is too full to swap" if self.manager.host_pool.num_blocks else ""
+            if any(table.source is not None for table in group.tables):
+                why += "; it was just being recomputed"
+            elif self.manager.host_pool.num_blocks:
+                why += "; the host pool is too full to swap"
         self._publish(ev.Preempted, group.request.id, mode, why, short)
         if mode is PreemptionMode.SWAP:
             self._pending_swaps_out += self.manager.swap_out(group.tables)
@@ -364,7 +367,7 @@ class Scheduler:
     def _branch_samples(self, group: SequenceGroup, parent: Sequence, token_ids: tuple[int, ...]) -> None:
         """The prompt is done: n samples share its blocks from here on, each with its own first token."""
         for _ in token_ids[1:]:
-            child = parent.branch_off(group.free_branch())
+            child = parent.branch_off(group.next_branch())
             self.manager.fork(parent.table, child.table)
             group.sequences.append(child)
         group.forked = True

@@ -88,6 +88,8 @@ class SequenceGroup:
     """Whether samples or beams have branched off the prompt."""
     preemptions: int = 0
     admitted_once: bool = False
+    last_branch: int = 0
+    """The highest branch number given so far (not for beams)."""
     wait_reason: str = ""
     """Why it is not running, in words; empty while it runs."""
     hold_released: bool = False
@@ -99,7 +101,7 @@ class SequenceGroup:
         """A new group with one sequence that holds the prompt: branch 0, or 1 if more will branch off."""
         branch = int(request.n > 1 or request.beam_width > 1)
         table = BlockTable(sequence_id(request.id, branch), array("i", request.prompt_token_ids))
-        return cls(request, arrival, [Sequence(table, len(request.prompt_token_ids))])
+        return cls(request, arrival, [Sequence(table, len(request.prompt_token_ids))], last_branch=branch)
 
     @property
     def is_beam(self) -> bool:
@@ -126,8 +128,12 @@ class SequenceGroup:
         """Whether all its sequences hold."""
         return bool(self.sequences) and all(sequence.holding for sequence in self.sequences)
 
-    def free_branch(self) -> int:
-        """The smallest branch number above 0 that none of its live sequences has."""
+    def next_branch(self) -> int:
+        """The number of the next branch. Samples and forks get one that was never used: their names and their
+        random numbers hang on it. Beams, which come and go, get the smallest that no live one has."""
+        if not self.is_beam:
+            self.last_branch += 1
+            return self.last_branch
         taken = {sequence.branch for sequence in self.sequences}
         return next(branch for branch in range(1, len(taken) + 2) if branch not in taken)
 
