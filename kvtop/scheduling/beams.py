@@ -47,8 +47,9 @@ def search_step(
             survivors.append(continuation)
         else:
             _add_hypothesis(group, continuation, reason)
-    _replace_beams(scheduler, group, survivors)
-    if _is_done(scheduler, group):
+    if survivors:
+        _replace_beams(scheduler, group, survivors)
+    if not survivors or _is_done(scheduler, group):
         finish(scheduler, group, FinishReason.STOP)
 
 
@@ -123,7 +124,7 @@ def _at_limit(scheduler: Scheduler, group: SequenceGroup, sequence: Sequence) ->
 
 def _is_done(scheduler: Scheduler, group: SequenceGroup) -> bool:
     """Whether length is used up, or `beam_width` hypotheses beat all that the best live beam can become."""
-    if not group.sequences or any(_at_limit(scheduler, group, sequence) for sequence in group.sequences):
+    if any(_at_limit(scheduler, group, sequence) for sequence in group.sequences):
         return True
     width = group.request.beam_width
     if len(group.hypotheses) < width:
