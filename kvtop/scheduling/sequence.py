@@ -110,8 +110,16 @@ class SequenceGroup:
 
     @property
     def seats(self) -> int:
-        """How many of `max_sequences` it takes, branches still to come included."""
-        return len(self.sequences) if self.forked else max(self.request.n, self.request.beam_width)
+        """How many of `max_sequences` it takes, branches still to come included: a beam search thinned out by
+        end tokens grows again."""
+        if self.is_beam:
+            return self.request.beam_width
+        return len(self.sequences) if self.forked else self.request.n
+
+    @property
+    def holds_at(self) -> int | None:
+        """Stored tokens at which its sequences stop growing for now; None when they need not."""
+        return None if self.hold_released else self.request.hold_at_stored
 
     @property
     def tables(self) -> list[BlockTable]:
