@@ -20,25 +20,29 @@ class HoldGate:
     def __init__(self, expected: int) -> None:
         self._expected = expected
         self._steps_left = STEPS_HELD
+        self.complete = False
+        """Whether everybody that should hold does: the picture stands still for some steps."""
 
     def observe(self, running: Sequence[SequenceGroup], bus: EventBus) -> None:
         """Mark the sequences that have reached their length; release all a few steps after the last did."""
         if not self._expected:
             return
         for group in running:
-            limit = None if group.hold_released else group.request.hold_at_stored
+            limit = group.holds_at
             for sequence in group.sequences:
                 holds = limit is not None and sequence.table.stored >= limit
                 if holds and not sequence.holding and bus.active:
                     bus.emit(Held, sequence.id)
                 sequence.holding = holds
-        if sum(group.holding for group in running) >= self._expected:
+        self.complete = sum(group.holding for group in running) >= self._expected
+        if self.complete:
             self._steps_left -= 1
             if self._steps_left < 0:
                 self.release(running)
 
     def release(self, running: Sequence[SequenceGroup]) -> None:
-        """Let everybody that holds go on: time is up, or nothing else can move."""
+        """Let everybody that holds go on: time is up, or those who do not hold yet cannot be admitted."""
+        self.complete = False
         for group in running:
             if group.holding and not group.hold_released:
                 group.hold_released = True

@@ -165,7 +165,8 @@ class Scheduler:
             self._admit(schedule)
         schedule.swaps_out, self._pending_swaps_out = self._pending_swaps_out, []
         self._explain_waiting(schedule)
-        if not schedule.entries:
+        stuck = not schedule.entries and not schedule.preempted and self._next_in_line() is not None
+        if stuck and not self._holds.complete:
             self._holds.release(self.running)
         return schedule
 
@@ -198,14 +199,20 @@ class Scheduler:
         """What a running group would compute if the budget were endless. Changes nothing."""
         # Beams advance together: while one of them still recomputes, the others keep their last token back.
         together = not group.is_beam or all(table.pending == 1 for table in group.tables)
+        limit = self._holds.limit(group)
         for sequence in group.sequences:
-            pending = sequence.table.pending
-            if sequence.holding or sequence.table.source is not None:
+            table = sequence.table
+            count = table.pending
+            if sequence.holding or table.source is not None:
                 continue
-            if pending > 1 and group.is_beam and group.forked:
-                yield Scheduled(group, sequence, pending - 1)
-            elif pending > 1 or together:
-                yield Scheduled(group, sequence, pending)
+            if count > 1:
+                count -= group.is_beam and group.forked
+            elif not together:
+                continue
+            if limit is not None:
+                count = min(count, limit - table.stored)
+            if count > 0:
+                yield Scheduled(group, sequence, count)
 
     def _wants(self) -> list[Scheduled]:
         """What the running groups would compute: every decode first, then prefills in order of arrival, as
