@@ -43,7 +43,7 @@ from kvtop.ui.view import History, Selection, View
 
 SPEEDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 0.0)
 """Steps a second; 0 is unbounded."""
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TEXTS_PER_SECOND = 5
 """How often figures change on the screen while the generator runs: faster than that nobody reads them."""
 NOTICE_SECONDS = 4

@@ -9,7 +9,7 @@ import threading
 from types import TracebackType
 from typing import Any
 
-GRACE_SECONDS = 3.0
+GRACE_SECONDS = 2.0
 """How long an orderly exit may take after a signal."""
 
 
