@@ -23,9 +23,14 @@ class HoldGate:
         self.complete = False
         """Whether everybody that should hold does: the picture stands still for some steps."""
 
+    @property
+    def open(self) -> bool:
+        """Whether nobody is waited for (any more), so that a request that comes now need not hold."""
+        return self._expected <= 0
+
     def observe(self, running: Sequence[SequenceGroup], bus: EventBus) -> None:
         """Mark the sequences that have reached their length; release all a few steps after the last did."""
-        if not self._expected:
+        if self.open:
             return
         for group in running:
             limit = group.holds_at

@@ -88,6 +88,7 @@ class Scheduler:
             self._publish(ev.Rejected, request.id, reason)
             self._holds.leave(group)
             return group
+        group.hold_released = self._holds.open
         self.groups[request.id] = group
         self.waiting.append(group)
         return group
@@ -199,7 +200,7 @@ class Scheduler:
         """What a running group would compute if the budget were endless. Changes nothing."""
         # Beams advance together: while one of them still recomputes, the others keep their last token back.
         together = not group.is_beam or all(table.pending == 1 for table in group.tables)
-        limit = self._holds.limit(group)
+        limit = group.holds_at
         for sequence in group.sequences:
             table = sequence.table
             count = table.pending
