@@ -9,11 +9,13 @@ from kvtop.memory.cache_manager import CacheManager
 from kvtop.memory.errors import InvariantError
 from kvtop.memory.events import (
     Admitted,
+    Advanced,
     Allocated,
     AnyEvent,
     Cached,
     Copied,
     Evicted,
+    Forked,
     Freed,
     Released,
     Shared,
@@ -26,6 +28,8 @@ from kvtop.scheduling.sequence import GroupState
 from kvtop.timeline.state import MemoryState
 
 FULL_FOLD_EVERY = 1000
+PATIENCE = 64
+"""Steps without progress (I8) beyond those of the longest prefill."""
 
 
 class Checker:
@@ -36,7 +40,7 @@ class Checker:
     """
 
     def __init__(
-        self, manager: CacheManager, scheduler: Scheduler | None = None, *, patience: int = 64
+        self, manager: CacheManager, scheduler: Scheduler | None = None, *, patience: int | None = None
     ) -> None:
         self.manager = manager
         self.scheduler = scheduler
@@ -44,11 +48,17 @@ class Checker:
         self.calls = 0
         self._touched: dict[Tier, set[int]] = {Tier.DEVICE: set(), Tier.HOST: set()}
         self._admitted: dict[int, int] = {}
+        if patience is None:
+            # The longest prefill that fits gives no token for as many steps as the budget cuts it into.
+            longest = manager.pool.num_blocks * manager.block_size
+            patience = PATIENCE + (longest // scheduler.config.token_budget if scheduler else 0)
         self._watch = invariants.ProgressWatch(patience)
 
     def hear(self, event: AnyEvent) -> None:
         """Fold one event. Raises InvariantError when it does not fit what came before."""
         try:
+            if isinstance(event, Advanced):
+                self._note_written(event)
             self.state.apply(event)
         except (KeyError, IndexError) as error:
             raise InvariantError(
@@ -111,6 +121,12 @@ class Checker:
                     f"the events say {list(folded.table)} with {folded.stored}"
                 )
 
+    def _note_written(self, event: Advanced) -> None:
+        """The blocks that it fills further, before it is folded."""
+        sequence, size = self.state.sequence(event.sequence), self.manager.block_size
+        blocks = sequence.table[sequence.stored // size : -(-event.stored // size)]
+        self._touched[Tier.DEVICE].update(blocks)
+
     def _note_touched(self, event: AnyEvent) -> None:
         device, host = self._touched[Tier.DEVICE], self._touched[Tier.HOST]
         if isinstance(event, SwappedOut | SwappedIn):
@@ -120,5 +136,7 @@ class Checker:
             (host if event.tier is Tier.HOST else device).update(event.blocks)
         elif isinstance(event, Allocated | Shared | Evicted | Cached):
             device.update(event.blocks)
+        elif isinstance(event, Forked):
+            device.update(self.state.sequence(event.child).table)
         elif isinstance(event, Copied):
             device.update((event.source, event.destination))
