@@ -120,7 +120,7 @@ def test_survivors_are_forked_before_losers_are_freed(run):
         (4,),
     ]
     it.run()
-    assert list(it.outputs.values())[0][:2] == [1, 3]
+    assert next(iter(it.outputs.values()))[:2] == [1, 3]
 
 
 def test_a_search_whose_continuations_all_end_gives_its_hypotheses(run):
@@ -134,7 +134,7 @@ def test_a_search_whose_continuations_all_end_gives_its_hypotheses(run):
 
 
 def test_beams_keep_their_seats_while_end_tokens_thin_them_out(run):
-    """After its first step a search of four has one live beam; it can grow again, so nobody takes its seats."""
+    """A search of four has one live beam after its first step; it grows again, so nobody takes its seats."""
 
     def candidates(number, width):
         if number == number_of([5]):

@@ -46,7 +46,7 @@ def test_a_sequence_that_fills_the_pool_and_is_preempted_ends_at_its_length(run)
 
 
 def test_beams_that_cannot_all_grow_are_not_pruned_for_it(run):
-    """Swapped in alone, there is room for two of three beams: the search ends as too long, it loses no beam."""
+    """Swapped in alone, with room for two of three beams: the search ends as too long and loses no beam."""
     it = run(6, host_blocks=8, preemption=SWAP)
     group = it.add(7, new=9, beam_width=3)
     while not (it.manager.pool.available_blocks < 3 and all(t.stored % 4 == 0 for t in group.tables)):
