@@ -9,6 +9,7 @@ from kvtop.timeline.snapshot import BlockColumns, BlockState
 from kvtop.ui import blockgrid
 from kvtop.ui.blockgrid import CACHED_LOOK, CACHED_PAIR, CURSOR_PAIR, DIM, FREE_LOOK, FREE_PAIR, INKS
 from kvtop.ui.codestrip import Codes
+from kvtop.ui.palette import LEVELS
 
 _FREE, _CACHED = 8, 9
 """Entries of the glyph column beside the eighths 0 to 7."""
@@ -91,7 +92,7 @@ class Aggregator:
                 dominant[more] = ink
         size = np.minimum(each, blocks - dirty * each)
         level = np.clip(-(-used * 5 // size) - 1, 0, 4).astype(np.uint8)
-        level[shared * 2 > size] = blockgrid.LEVELS - 1
+        level[shared * 2 > size] = LEVELS - 1
         colours = blockgrid.pair_colours(dominant, level)
         empty = used == 0
         cached = empty & (per_cell(state == BlockState.CACHED) > 0)

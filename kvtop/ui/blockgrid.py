@@ -157,7 +157,9 @@ def _tile_table(palette: Palette) -> CodeTable:
     return CodeTable([*colours, palette.faint], glyphs, fore, back)
 
 
-def owner_inks(columns: BlockColumns, inks: NDArray[np.uint8], lit: NDArray[np.bool_] | None) -> NDArray[np.uint8]:
+def owner_inks(
+    columns: BlockColumns, inks: NDArray[np.uint8], lit: NDArray[np.bool_] | None
+) -> NDArray[np.uint8]:
     """The ink of every block. `inks` has one for each snapshot row, and one more for "no owner".
 
     `lit` marks the blocks of the selected sequence; the others are dimmed.
@@ -229,4 +231,3 @@ def pair_colours(inks: NDArray[np.uint8], level: NDArray[np.uint8]) -> NDArray[n
     place += level
     place += _FIRST_PAIR
     return place
-

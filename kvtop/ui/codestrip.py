@@ -45,7 +45,9 @@ class CodeTable:
     colours costs nothing until it is used.
     """
 
-    def __init__(self, colours: Sequence[str], glyphs: Sequence[str], fore: Sequence[int], back: Sequence[int]):
+    def __init__(
+        self, colours: Sequence[str], glyphs: Sequence[str], fore: Sequence[int], back: Sequence[int]
+    ) -> None:
         self.glyphs = list(glyphs)
         self.fore = list(fore)
         self.back = list(back)

@@ -43,7 +43,11 @@ def narrate(event: AnyEvent) -> Told | None:
         case ev.Aborted(request=request):
             return Tone.ERROR, "Aborted", f"{request}: its blocks were released"
         case ev.Forked(parent=parent, child=child):
-            return Tone.NOTABLE, "Forked", f"{sequence_name(child)} from {sequence_name(parent)}, sharing its blocks"
+            return (
+                Tone.NOTABLE,
+                "Forked",
+                f"{sequence_name(child)} from {sequence_name(parent)}, sharing its blocks",
+            )
         case ev.SequenceEnded(sequence=sequence, why=why):
             return Tone.CALM, "Ended", f"{sequence_name(sequence)}: {_ENDED.get(why, visible(why))}"
         case ev.Preempted(request=request, mode=mode, why=why):
@@ -76,7 +80,11 @@ def log_lines(happened: Sequence[AnyEvent], most: int) -> list[tuple[AnyEvent, T
             break
         told = narrate(event)
         if told is not None:
-            if isinstance(event, ev.Evicted) and isinstance(later, ev.Allocated) and set(event.blocks) & set(later.blocks):
+            if (
+                isinstance(event, ev.Evicted)
+                and isinstance(later, ev.Allocated)
+                and set(event.blocks) & set(later.blocks)
+            ):
                 getter = f"{sequence_name(later.sequence)}[{later.logical}]"
                 told = told[0], told[1], f"{ranges(event.blocks)}: no longer cached, allocated to {getter}"
             lines.append((event, told))
@@ -94,7 +102,13 @@ _ENDED = {"stop": "its end token", "length": "its length", "abort": "aborted", "
 
 def _arrived(event: ev.Arrived) -> str:
     """A request in words."""
-    many = f", {event.n} samples" if event.n > 1 else f", {event.beam_width} beams" if event.beam_width > 1 else ""
+    many = (
+        f", {event.n} samples"
+        if event.n > 1
+        else f", {event.beam_width} beams"
+        if event.beam_width > 1
+        else ""
+    )
     label = f" ({visible(event.label)})" if event.label else ""
     prompt = _tokens(len(event.prompt_token_ids))
     return f"{event.request}{label}: {prompt} in, up to {count(event.max_new_tokens)} out{many}"

@@ -30,4 +30,4 @@ class RowsUpdate(CompositorUpdate):
 def paint(screen: Screen[None], rows: list[PlacedRow]) -> None:
     """Write rows to the terminal in one piece. The screen must be the one on top; without a terminal
     nothing is written, and a later repaint draws the same strips."""
-    screen.app._display(screen, RowsUpdate(rows))
+    screen.app._display(screen, RowsUpdate(rows))  # type: ignore[arg-type]  # as Textual itself calls it

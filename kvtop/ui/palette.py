@@ -84,6 +84,17 @@ class Palette:
             cache[ink, on, bold, italic] = made
         return made
 
+    def chip(self, ink: int, on: str = "background") -> Style:
+        """The style of an owner's mark: ink as `ink_index` gives it."""
+        made = self._chips.get((ink, on))
+        if made is None:
+            made = self._chips[ink, on] = Style(color=self.inks[ink][4], bgcolor=getattr(self, on))
+        return made
+
+    @cached_property
+    def _chips(self) -> dict[tuple[int, str], Style]:
+        return {}
+
     @cached_property
     def _styles(self) -> dict[tuple[str, str, bool, bool], Style]:
         return {}
@@ -168,13 +179,16 @@ def parse_palette(source: str, file: str) -> Palette:
         raise ThemeError(f"{file}:{place[1] if place else len(source.splitlines())}: {message}") from error
     known = [field.name for field in fields(Palette)]
     problems = [_problem(key, value, known) for key, value in table.items()]
-    found = [f"{file}:{_line_of(key, source)}: {text}" for key, text in zip(table, problems, strict=True) if text]
+    found = [
+        f"{file}:{_line_of(key, source)}: {text}" for key, text in zip(table, problems, strict=True) if text
+    ]
     missing = [key for key in known if key not in table]
     if missing and not any(problem and problem.startswith("unknown") for problem in problems):
         found.append(f"{file}: missing {', '.join(missing)}")
     if found:
         raise ThemeError("\n".join(found))
-    return Palette(**{key: tuple(value) if key == "owners" else value for key, value in table.items()})
+    values: dict[str, Any] = {**table, "owners": tuple(table["owners"])}
+    return Palette(**values)
 
 
 def _problem(key: str, value: Any, known: list[str]) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, get_character_cell_size
+from rich.color_triplet import ColorTriplet
 from rich.segment import Segment
 from rich.style import Style
 
@@ -22,7 +23,14 @@ if TYPE_CHECKING:
 Rgb = tuple[int, int, int]
 
 CELL_WIDTH, CELL_HEIGHT = 10, 20
-FONTS = ("DejaVuSansMono", "LiberationMono-Regular", "NotoSansMono-Regular", "UbuntuMono-R", "Menlo", "consola")
+FONTS = (
+    "DejaVuSansMono",
+    "LiberationMono-Regular",
+    "NotoSansMono-Regular",
+    "UbuntuMono-R",
+    "Menlo",
+    "consola",
+)
 BOLD = {"DejaVuSansMono": "DejaVuSansMono-Bold", "LiberationMono-Regular": "LiberationMono-Bold"}
 FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "~/.fonts", "/Library/Fonts")
 NEEDED = "PNG pictures need a monospaced font: apt-get install fonts-dejavu-core, or its like"
@@ -60,7 +68,12 @@ class Picture:
         rows = [list(strip) for strip in strips]
         svg = app.export_screenshot(title=app.title)
         return cls(
-            rows, app.size.width, app.size.height, svg, theme.foreground or "#ffffff", theme.background or "#000000"
+            rows,
+            app.size.width,
+            app.size.height,
+            svg,
+            theme.foreground or "#ffffff",
+            theme.background or "#000000",
         )
 
     def save_svg(self, path: Path) -> None:
@@ -116,9 +129,9 @@ class Painter:
         fore, back = self.ink, self.ground
         if style is not None:
             if style.color is not None and style.color.triplet is not None:
-                fore = tuple(style.color.triplet)
+                fore = _triple(style.color.triplet)
             if style.bgcolor is not None and style.bgcolor.triplet is not None:
-                back = tuple(style.bgcolor.triplet)
+                back = _triple(style.bgcolor.triplet)
             if style.reverse:
                 fore, back = back, fore
             if style.dim:
@@ -180,6 +193,10 @@ class Painter:
             self.draw.line((x, top, x, y), fill=fore, width=width)
         if "d" in arms:
             self.draw.line((x, y, x, bottom), fill=fore, width=width)
+
+
+def _triple(colour: ColorTriplet) -> Rgb:
+    return colour.red, colour.green, colour.blue
 
 
 def _rgb(colour: str) -> Rgb:

@@ -131,7 +131,10 @@ def blocks_of(snapshot: Snapshot, key: RowKey) -> NDArray[np.bool_] | None:
     tables = [
         row.table
         for row in snapshot.sequences
-        if row.request == key.request and key.branch in (None, row.branch) and not row.on_host and len(row.table)
+        if row.request == key.request
+        and key.branch in (None, row.branch)
+        and not row.on_host
+        and len(row.table)
     ]
     if not tables:
         return None

@@ -54,9 +54,11 @@ class View:
     rows: list[TableRow] = field(default_factory=list)
     selection: Selection = Selection()
     title: str = ""
-    memory: SystemMemory = SystemMemory()
+    memory: SystemMemory = field(default_factory=SystemMemory)
     rates: History = field(default_factory=History)
     """Tokens a second."""
+    beat: int = 0
+    """Moves while loading."""
     used: History = field(default_factory=History)
     """Used blocks."""
 

@@ -19,11 +19,39 @@ from kvtop.session import session as ses
 from kvtop.timeline import snapshot as snap
 from kvtop.timeline.snapshot import BlockState
 
-WORDS = "the people of this House and Senate shall provide for a more perfect Union in every State".split()
+WORDS = [
+    "the",
+    "people",
+    "of",
+    "this",
+    "House",
+    "and",
+    "Senate",
+    "shall",
+    "provide",
+    "for",
+    "a",
+    "more",
+    "perfect",
+    "Union",
+    "in",
+    "every",
+    "State",
+]
 BLOCK_SIZE = 16
 SHARED_PREFIX = 6
 ALL_COMMANDS = frozenset(
-    {ses.Pause, ses.Resume, ses.StepOnce, ses.SetSpeed, ses.AddRequest, ses.AddBurst, ses.Fork, ses.Preempt, ses.Abort}
+    {
+        ses.Pause,
+        ses.Resume,
+        ses.StepOnce,
+        ses.SetSpeed,
+        ses.AddRequest,
+        ses.AddBurst,
+        ses.Fork,
+        ses.Preempt,
+        ses.Abort,
+    }
 )
 
 
@@ -52,7 +80,9 @@ class FakeSequence:
 class FakeSession:
     """`kvtop.session.session.Session` by script. `sent` collects the commands."""
 
-    def __init__(self, blocks: int = 512, max_running: int = 14, *, supports: frozenset[type] = ALL_COMMANDS) -> None:
+    def __init__(
+        self, blocks: int = 512, max_running: int = 14, *, supports: frozenset[type] = ALL_COMMANDS
+    ) -> None:
         self._supports = supports
         self.blocks = blocks
         self.max_running = max_running
@@ -74,7 +104,19 @@ class FakeSession:
         self.host_used = 0
         self.log: list[Any] = []
         self.totals = dict.fromkeys(
-            ("finished", "aborted", "rejected", "swap", "recompute", "copies", "evictions", "queries", "hits", "generated"), 0
+            (
+                "finished",
+                "aborted",
+                "rejected",
+                "swap",
+                "recompute",
+                "copies",
+                "evictions",
+                "queries",
+                "hits",
+                "generated",
+            ),
+            0,
         )
         self.next_request = 1
         self.random = np.random.default_rng(5)
@@ -142,7 +184,9 @@ class FakeSession:
         for sequence in [s for s in self.sequences if s.state == "running"]:
             if sequence.state == "running":
                 self._store(sequence)
-        for sequence in [s for s in self.sequences if s.state == "running" and s.stored > s.prompt + 90 + s.request % 40]:
+        for sequence in [
+            s for s in self.sequences if s.state == "running" and s.stored > s.prompt + 90 + s.request % 40
+        ]:
             self._end(sequence)
         for sequence in [s for s in self.sequences if s.state == "swapped"]:
             if len(self.free) > len(sequence.table) + self.blocks // 8 and self.step % 7 == 0:
@@ -175,7 +219,15 @@ class FakeSession:
             prefix = donor.table[:SHARED_PREFIX]
         if len(self.free) < need + 2:
             self.sequences.append(
-                FakeSequence(request, 0, prompt, 0, [], state="waiting", wait_reason=f"needs {need} blocks, {len(self.free)} free")
+                FakeSequence(
+                    request,
+                    0,
+                    prompt,
+                    0,
+                    [],
+                    state="waiting",
+                    wait_reason=f"needs {need} blocks, {len(self.free)} free",
+                )
             )
             if sum(s.state == "waiting" for s in self.sequences) > 4:
                 self.sequences = [s for s in self.sequences if s.state != "waiting"]
@@ -286,7 +338,9 @@ class FakeSession:
         state = np.where(
             self.ref > 1,
             BlockState.SHARED,
-            np.where(self.ref == 1, BlockState.USED, np.where(self.hashed, BlockState.CACHED, BlockState.FREE)),
+            np.where(
+                self.ref == 1, BlockState.USED, np.where(self.hashed, BlockState.CACHED, BlockState.FREE)
+            ),
         ).astype(np.uint8)
         used = self.ref > 0
         columns = snap.BlockColumns(
@@ -320,7 +374,18 @@ class FakeSession:
         )
         self.published = snap.Snapshot(
             source=snap.Source(
-                "live", "inside-3m", "cpu", "bf16", "numba paged decode", BLOCK_SIZE, 24576, 5_557_248, "mixed", 7, "swap", 16
+                "live",
+                "inside-3m",
+                "cpu",
+                "bf16",
+                "numba paged decode",
+                BLOCK_SIZE,
+                24576,
+                5_557_248,
+                "mixed",
+                7,
+                "swap",
+                16,
             ),
             step=self.step,
             order=self.order,
@@ -394,7 +459,10 @@ class FakeSession:
         if found is None:
             return None
         return snap.SequenceDetail(
-            found.id, sequence_name(found.id), tuple(range(found.prompt)), tuple(range(found.stored - found.prompt))
+            found.id,
+            sequence_name(found.id),
+            tuple(range(found.prompt)),
+            tuple(range(found.stored - found.prompt)),
         )
 
 

@@ -91,7 +91,9 @@ class AddRequestForm(ModalScreen[AddRequest | None]):
             for entry in ENTRIES:
                 with Horizontal(classes="field"):
                     yield Label(entry.label)
-                    yield Input(entry.value, placeholder=entry.hint, id=entry.name, compact=True, select_on_focus=True)
+                    yield Input(
+                        entry.value, placeholder=entry.hint, id=entry.name, compact=True, select_on_focus=True
+                    )
                     if entry.value:
                         yield Label(entry.hint, classes="hint")
             yield Static("", id="form-error", markup=False)
@@ -99,7 +101,9 @@ class AddRequestForm(ModalScreen[AddRequest | None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Read the form; a wrong field gets the keys and the reason."""
         try:
-            request = read_form({entry.name: self.query_one(f"#{entry.name}", Input).value for entry in ENTRIES})
+            request = read_form(
+                {entry.name: self.query_one(f"#{entry.name}", Input).value for entry in ENTRIES}
+            )
         except FormError as error:
             self.query_one("#form-error", Static).update(str(error))
             self.query_one(f"#{error.field}", Input).focus()

@@ -42,7 +42,9 @@ class Overview(Screen[None], inherit_bindings=False):
     """
 
     AUTO_FOCUS = ""
-    BINDINGS = [Binding(",".join(action.keys), action.binding, action.help, id=action.id) for action in ACTIONS]
+    BINDINGS = [
+        Binding(",".join(action.keys), action.binding, action.help, id=action.id) for action in ACTIONS
+    ]
 
     def __init__(self, actions: tuple[Action, ...]) -> None:
         super().__init__(id="overview")
@@ -51,7 +53,12 @@ class Overview(Screen[None], inherit_bindings=False):
         self.table = SequenceTable(id="table")
         self.event_log = EventLog(id="log")
         self.key_bar = KeyBar(actions, id="keys")
-        self.bodies: tuple[PanelBody, ...] = (self.block_map, self.table, self.event_log, Inspector(id="inspector"))
+        self.bodies: tuple[PanelBody, ...] = (
+            self.block_map,
+            self.table,
+            self.event_log,
+            Inspector(id="inspector"),
+        )
         self.parts: tuple[LineWidget, ...] = (
             TooSmall(MINIMUM, id="too-small"),
             Header(id="header"),

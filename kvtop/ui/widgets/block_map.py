@@ -63,7 +63,11 @@ class BlockMap(PanelBody):
         if self.geometry is None or view.snapshot is None:
             return ()
         if self.geometry.each > 1:
-            return (("colour: largest owner   bright: more in use   ", muted), ("▀", ink("faint")), (" cached", muted))
+            return (
+                ("colour: largest owner   bright: more in use   ", muted),
+                ("▀", ink("faint")),
+                (" cached", muted),
+            )
         if self.geometry.half:
             return (
                 ("█", ink("used")), (" used ", muted), ("█", ink("shared")), (" shared ", muted),
@@ -71,8 +75,8 @@ class BlockMap(PanelBody):
             )  # fmt: skip
         return (
             ("█", ink("used")), (" used ", muted), ("3", ink("background", "shared")), (" shared ", muted),
-            ("▃", ink("used", "track")), (" part ", muted), ("·", ink("cached", "cached_track")), (" cached ", muted),
-            (" ", ink("text", "track")), (" free", muted),
+            ("▃", ink("used", "track")), (" part ", muted),
+            ("·", ink("cached", "cached_track")), (" cached ", muted), (" ", ink("text", "track")), (" free", muted),
         )  # fmt: skip
 
     # -- drawing ------------------------------------------------------------------------------------------
@@ -94,7 +98,9 @@ class BlockMap(PanelBody):
         if geometry != self.geometry or self._empty is None:
             self.geometry, self._grid, self._aggregator = geometry, None, None
             self._empty = _labelled(geometry, self._tables)
-        return self._swap(self._draw(view, snapshot, geometry, self._tables, self._empty.copy()), self._tables)
+        return self._swap(
+            self._draw(view, snapshot, geometry, self._tables, self._empty.copy()), self._tables
+        )
 
     def _swap(self, grid: Codes, tables: MapTables) -> list[int]:
         """Keep a new grid: strips for the rows that differ, which are returned."""
@@ -152,6 +158,10 @@ class BlockMap(PanelBody):
             done = round(min(1.0, max(0.0, status.progress)) * length)
             progress.put("━" * done, ink("primary")).put("━" * (length - done), ink("border"))
             progress.put(f" {100 * status.progress:3.0f} %", ink("text"))
+        else:
+            place = view.beat % max(1, length - 4)
+            progress.put("━" * place, ink("border")).put("━" * 4, ink("primary"))
+            progress.put("━" * (length - 4 - place), ink("border"))
         lines: list[Line] = [()] * max(0, (height - len(message) - 2) // 2)
         for text in message:
             lines.append(_centred(LineBuilder().put(text, ink("text")), width, view))

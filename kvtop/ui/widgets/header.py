@@ -50,7 +50,9 @@ class Header(LineWidget):
         right = LineBuilder()
         snapshot = view.snapshot
         if snapshot is not None:
-            right.put("step ", muted).put(count(snapshot.step), ink("text", "raised", bold=True)).put("  ", plain)
+            right.put("step ", muted).put(count(snapshot.step), ink("text", "raised", bold=True)).put(
+                "  ", plain
+            )
         right.put(f" {status.phase.value.upper()} ", ink("background", PHASES[status.phase], bold=True))
         pace = speed(status)
         if pace and status.phase in (Phase.RUNNING, Phase.PAUSED):

@@ -76,7 +76,9 @@ def _labelled(view: View, label: str, lines: list[str], ink: str = "text") -> li
 def _block(view: View, detail: BlockDetail, width: int, height: int) -> list[Line]:
     """A block in full. Owners and tokens come first; life takes what room is left."""
     room = max(1, width - LABEL - 1)
-    full = "full" if detail.fill == detail.block_size else f"{detail.fill} of {detail.block_size} slots filled"
+    full = (
+        "full" if detail.fill == detail.block_size else f"{detail.fill} of {detail.block_size} slots filled"
+    )
     state = f"{NAMES[detail.state]} · ref count {detail.ref_count} · {full}"
     lines = _labelled(view, "state", [head(state, room)])
     owners = "  ".join(f"{owner.name}[{owner.logical}]" for owner in detail.owners) or "none"
@@ -114,7 +116,13 @@ def _sequence(view: View, snapshot: Snapshot, row: TableRow, width: int, height:
     room = max(1, width - LABEL - 1)
     first = row.sequences[0]
     stored = sum(member.stored_tokens for member in row.sequences)
-    kind = f"{first.n} samples · " if first.n > 1 else f"{first.beam_width} beams · " if first.beam_width > 1 else ""
+    kind = (
+        f"{first.n} samples · "
+        if first.n > 1
+        else f"{first.beam_width} beams · "
+        if first.beam_width > 1
+        else ""
+    )
     figures = f"{kind}{count(row.prompt)} prompt + {count(row.generated)} generated · {count(stored)} stored"
     lines = _labelled(view, "tokens", [head(figures, room)])
     if first.label:

@@ -37,12 +37,18 @@ class KeyBar(LineWidget):
             colour = "warning" if self.notice.warning else "good"
             sign = " ! " if self.notice.warning else " ✓ "
             line = LineBuilder().put(sign, ink("background", colour, bold=True))
-            return [line.put(fit(" " + visible(self.notice.text), width - line.width), ink("text", "raised")).line()]
+            return [
+                line.put(
+                    fit(" " + visible(self.notice.text), width - line.width), ink("text", "raised")
+                ).line()
+            ]
         line = LineBuilder()
         self._places = []
         for action in self._shown(width):
             start = line.width
-            line.put(f" {action.label}", ink("text", bold=True)).put(f" {action.bar} ", ink("key_text", "key"))
+            line.put(f" {action.label}", ink("text", bold=True)).put(
+                f" {action.bar} ", ink("key_text", "key")
+            )
             self._places.append((start, line.width, action))
         return [line.space_to(width, ink("text")).line()]
 

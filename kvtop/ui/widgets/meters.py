@@ -14,7 +14,7 @@ from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder, LineWidget
 
 LABEL = 8
-STATS = 34
+STATS = 37
 """Width of the column of counters at the right, when there is one."""
 
 Part = tuple[int, str, Style]
@@ -110,15 +110,28 @@ class Meters(LineWidget):
             return line
         c = counters
         waste = c.slots - c.stored_tokens
-        bar(line, [(c.stored_tokens, "█", ink("good")), (waste, "░", ink("warning"))], c.slots, length, view.palette)
+        bar(
+            line,
+            [(c.stored_tokens, "█", ink("good")), (waste, "░", ink("warning"))],
+            c.slots,
+            length,
+            view.palette,
+        )
         share = percent(waste, c.slots)
         wasted = f"waste {count(waste)} ({share})" if share is not None else "nothing stored"
         stored, slots = count(c.stored_tokens), count(c.slots)
         short = f"{stored} / {slots}  waste {share}" if share is not None else "empty"
-        self._figures(view, line, [f"{stored} of {slots} token slots  {wasted}", f"{stored} of {slots}  {wasted}", short], width)
+        self._figures(
+            view,
+            line,
+            [f"{stored} of {slots} token slots  {wasted}", f"{stored} of {slots}  {wasted}", short],
+            width,
+        )
         return line
 
-    def _host(self, view: View, counters: Counters | None, length: int, width: int, *, with_memory: bool) -> LineBuilder:
+    def _host(
+        self, view: View, counters: Counters | None, length: int, width: int, *, with_memory: bool
+    ) -> LineBuilder:
         line, ink = self._label(view, "Host"), view.palette.style
         c = counters
         if c is None or not c.host_total_blocks:
@@ -147,9 +160,15 @@ class Meters(LineWidget):
         if snapshot is None:
             return line
         c = snapshot.counters
-        states = [("running", c.running, "good"), ("waiting", c.waiting, "text"), ("swapped", c.swapped, "warning")]
+        states = [
+            ("running", c.running, "good"),
+            ("waiting", c.waiting, "text"),
+            ("swapped", c.swapped, "warning"),
+        ]
         for word, number, colour in states:
-            line.put(f"{word} ", ink("muted")).put(count(number), ink(colour if number else "faint", bold=number > 0))
+            line.put(f"{word} ", ink("muted")).put(
+                count(number), ink(colour if number else "faint", bold=number > 0)
+            )
             line.put("  ", ink("text"))
         if width >= 76:
             line.put("done ", ink("muted")).put(count(c.finished), ink("text")).put("  ", ink("text"))
@@ -210,7 +229,10 @@ def _stats(snapshot: Snapshot) -> list[tuple[str, str]]:
     lines = [
         ("preempted", f"{count(preempted)}{how}"),
         ("evicted", f"{count(c.evictions)}   copied {count(c.cow_copies)}"),
-        ("hits", f"{hits} of {count(c.prefix_queries)} tokens" if hits is not None else "no prompt looked up yet"),
+        (
+            "hits",
+            f"{hits} of {count(c.prefix_queries)} tokens" if hits is not None else "no prompt looked up yet",
+        ),
     ]
     figures = snapshot.figures
     if figures is not None:

@@ -41,7 +41,13 @@ class Frame(LineWidget):
 
     def show(self, view: View) -> list[int]:
         """Make the frame anew if it differs, which it seldom does."""
-        key = (self.extent, self.body.has_focus, self.body.heading(view), self.body.legend(view), view.palette.name)
+        key = (
+            self.extent,
+            self.body.has_focus,
+            self.body.heading(view),
+            self.body.legend(view),
+            view.palette.name,
+        )
         if key == self._key:
             return []
         self._key = key

@@ -28,7 +28,13 @@ DROPPED = ("PRE", "HIT%", "WASTE", "SHR")
 """What a narrow table goes without, in this order."""
 TEXT_MINIMUM = 6
 
-STATE_INKS = {"running": "good", "prefill": "primary", "holding": "primary", "waiting": "muted", "swapped": "warning"}
+STATE_INKS = {
+    "running": "good",
+    "prefill": "primary",
+    "holding": "primary",
+    "waiting": "muted",
+    "swapped": "warning",
+}
 
 
 class SequenceTable(PanelBody):
@@ -105,15 +111,17 @@ class SequenceTable(PanelBody):
         if row.key.branch is None:
             line.put("▾ ", muted)
         else:
-            chip = palette.inks[ink_index(row.key.request, row.key.branch)][4]
-            line.put("▌", _chip(view, chip, ground)).put("◂" if owner else " ", palette.style("primary", ground))
+            chip = palette.chip(ink_index(row.key.request, row.key.branch), ground)
+            line.put("▌", chip).put("◂" if owner else " ", palette.style("primary", ground))
         name = palette.style("primary" if owner else "text", ground, bold=selected or owner)
         line.put(row.tree, faint).cell(row.name, id_width - len(row.tree), name)
         values = _values(row)
         for column, size in columns:
             text = values[column]
             if column == "STATE":
-                line.put(" ", plain).cell(text, size, palette.style(STATE_INKS.get(row.state, "text"), ground))
+                line.put(" ", plain).cell(
+                    text, size, palette.style(STATE_INKS.get(row.state, "text"), ground)
+                )
             else:
                 style = faint if text in ("-", "0") else plain
                 line.put(" ", plain).cell(text, size, style, ">")
@@ -203,13 +211,13 @@ def _group(row: TableRow) -> str:
     first, alive = row.sequences[0], len(row.sequences)
     if first.beam_width > 1:
         return f"{alive} beams"
-    return f"{alive} of {first.n} samples" if alive < first.n else f"{alive} samples" if first.n > 1 else "forked"
-
-
-def _chip(view: View, colour: str, ground: str):  # type: ignore[no-untyped-def]
-    from rich.style import Style
-
-    return Style(color=colour, bgcolor=getattr(view.palette, ground))
+    return (
+        f"{alive} of {first.n} samples"
+        if alive < first.n
+        else f"{alive} samples"
+        if first.n > 1
+        else "forked"
+    )
 
 
 def _owners(detail: BlockDetail) -> set[RowKey]:

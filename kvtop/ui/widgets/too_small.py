@@ -16,5 +16,9 @@ class TooSmall(LineWidget):
 
     def lines(self, view: View, width: int, height: int) -> list[Line]:
         now, need = f"{width}x{height}", "{}x{}".format(*self.needed)
-        texts = [f"kvtop needs {need} cells, this is {now}. q quits.", f"{now}, needs {need}, q quits", f"{now} < {need}"]
+        texts = [
+            f"kvtop needs {need} cells, this is {now}. q quits.",
+            f"{now}, needs {need}, q quits",
+            f"{now} < {need}",
+        ]
         return [LineBuilder().put(first_fit(texts, width), view.palette.style("warning")).line()]

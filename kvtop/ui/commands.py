@@ -1,0 +1,218 @@
+"""What keys do: commands to the session, dialogs, notices, pictures."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+from kvtop.memory.events import PreemptionMode
+from kvtop.session.session import (
+    Abort,
+    AddBurst,
+    AddRequest,
+    Command,
+    Fork,
+    Notice,
+    Pause,
+    Phase,
+    Preempt,
+    Resume,
+    Session,
+    SetSpeed,
+    StepOnce,
+)
+from kvtop.timeline.snapshot import SequenceRow
+from kvtop.ui.actions import BY_ID, available
+from kvtop.ui.palette import Palette
+from kvtop.ui.screens.add_request import AddRequestForm
+from kvtop.ui.screens.dialogs import Confirm
+from kvtop.ui.screens.help import Help
+from kvtop.ui.screens.overview import Overview
+from kvtop.ui.text import visible
+
+if TYPE_CHECKING:
+    from kvtop.ui.png import Picture
+
+SPEEDS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, float("inf"))
+"""Steps a second; the last is unbounded, which a session calls 0."""
+NOTICE_SECONDS = 4
+
+
+class CommandApp(App[None]):
+    """The app's actions. What is drawn, and when, is `KvtopApp`'s."""
+
+    def __init__(self, session: Session, palette: Palette, *, fps: float, folder: Path) -> None:
+        self.palette = palette
+        super().__init__()
+        self.session = session
+        self.fps = fps
+        self.folder = folder
+        self.actions = available(session.supports)
+        self.overview = Overview(self.actions)
+        self.failed = False
+        self.ticks = 0
+        self._notices: list[Notice] = []
+        self._notice_until = 0
+
+    def refresh_view(self, *, force: bool = False) -> None:
+        """Draw the newest snapshot, if anything differs from what is on the screen."""
+        raise NotImplementedError
+
+    def selected_sequence(self) -> SequenceRow | None:
+        """The sequence that the cursor is on; of a group the first."""
+        raise NotImplementedError
+
+    # -- notices ------------------------------------------------------------------------------------------
+
+    def tell(self, text: str, *, warning: bool = False) -> None:
+        """Show a line to the person at the keyboard."""
+        self._notices.append(Notice(text, warning))
+        self._show_notice()
+
+    @property
+    def notice_shown(self) -> bool:
+        """Whether a notice covers the key bar."""
+        return self.ticks < self._notice_until
+
+    def take_notices(self) -> None:
+        """Show the newest of the session's answers; take it away when it has been read."""
+        new = self.session.notices()
+        self._notices += new
+        if new or self.ticks >= self._notice_until:
+            self._show_notice()
+
+    def _show_notice(self) -> None:
+        """Show the newest notice, or none when it has been read."""
+        if self._notices:
+            self.overview.tell(self._notices[-1])
+            self._notices.clear()
+            self._notice_until = self.ticks + round(self.fps * NOTICE_SECONDS)
+        elif self.overview.key_bar.notice is not None and self.ticks >= self._notice_until:
+            self.overview.tell(None)
+
+    # -- actions ------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A key whose command the session does not take is not bound; a screen too small only quits."""
+        known = BY_ID.get(action)
+        if known is None:
+            return True
+        if self.overview.too_small and action not in ("quit", "suspend_process"):
+            return False
+        return known in self.actions
+
+    async def action_quit(self) -> None:
+        """Leave. 1 when the session failed."""
+        self.exit(return_code=1 if self.failed else 0)
+
+    def action_help(self) -> None:
+        self.push_screen(Help(self.actions, self.palette))
+
+    def action_pause(self) -> None:
+        paused = self.session.status.phase is Phase.PAUSED
+        self.session.send(Resume() if paused else Pause())
+
+    def action_step(self) -> None:
+        self.session.send(StepOnce())
+
+    def action_slower(self) -> None:
+        self._change_speed(-1)
+
+    def action_faster(self) -> None:
+        self._change_speed(1)
+
+    def _change_speed(self, step: int) -> None:
+        """The next speed of the ladder; one that is not on it goes to its neighbour."""
+        speed = self.session.status.speed
+        if speed is None:
+            return
+        now = speed or SPEEDS[-1]
+        further = [value for value in SPEEDS if (value > now if step > 0 else value < now)]
+        if further:
+            chosen = further[0] if step > 0 else further[-1]
+            self.session.send(SetSpeed(0.0 if chosen == SPEEDS[-1] else chosen))
+
+    def action_add(self) -> None:
+        def added(request: AddRequest | None) -> None:
+            if request is not None:
+                self.session.send(request)
+
+        self.push_screen(AddRequestForm(), added)
+
+    def action_burst(self) -> None:
+        self.session.send(AddBurst())
+
+    def _selected(self, what: str) -> SequenceRow | None:
+        """The selected sequence, or None after saying that there is none."""
+        sequence = self.selected_sequence()
+        if sequence is None:
+            self.tell(f"Select a sequence to {what}: Tab to the table, then the arrows", warning=True)
+        return sequence
+
+    def _send_on_selected(self, what: str, make: Callable[[int], Command]) -> None:
+        """Send a command on the selected sequence."""
+        if (sequence := self._selected(what)) is not None:
+            self.session.send(make(sequence.id))
+
+    def action_fork(self) -> None:
+        self._send_on_selected("fork", Fork)
+
+    def action_preempt(self) -> None:
+        self._send_on_selected("preempt", partial(Preempt, mode=PreemptionMode.RECOMPUTE))
+
+    def action_swap(self) -> None:
+        self._send_on_selected("swap out", partial(Preempt, mode=PreemptionMode.SWAP))
+
+    def action_abort(self) -> None:
+        """Ask, by id, and act on that id, whatever the cursor is on by then."""
+        sequence = self._selected("abort")
+        if sequence is None:
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.session.send(Abort(sequence.id))
+
+        label = f" ({visible(sequence.label)})" if sequence.label else ""
+        self.push_screen(
+            Confirm("Abort", f"Abort request {sequence.request}{label} and free its blocks?"), answered
+        )
+
+    def action_redraw(self) -> None:
+        self.refresh_view(force=True)
+        self.screen.refresh(layout=True)
+
+    def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
+        """Save the screen as SVG and PNG, and say under which names."""
+        from kvtop.ui.png import Picture
+
+        folder = Path(path) if path else self.folder
+        self.run_worker(self._save(Picture.of(self), folder, filename or _unused(folder, "kvtop")))
+
+    async def _save(self, picture: Picture, folder: Path, stem: str) -> None:
+        """Draw and write both files beside the screen's thread."""
+        from kvtop.ui.png import PictureError
+
+        saved = []
+        try:
+            for suffix, save in ((".svg", picture.save_svg), (".png", picture.save_png)):
+                await asyncio.to_thread(save, folder / f"{stem}{suffix}")
+                saved.append(f"{stem}{suffix}")
+        except (OSError, PictureError) as error:
+            self.tell(f"{' '.join([*saved, 'saved;']) if saved else 'Not saved:'} {error}", warning=True)
+            return
+        self.tell(f"Saved {' and '.join(saved)}")
+
+
+def _unused(folder: Path, stem: str) -> str:
+    """`stem`, with a number when a picture of that name exists."""
+    candidate, number = stem, 1
+    while any((folder / f"{candidate}{suffix}").exists() for suffix in (".svg", ".png")):
+        number += 1
+        candidate = f"{stem}-{number}"
+    return candidate
