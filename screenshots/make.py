@@ -22,6 +22,8 @@ from kvtop.ui.png import Picture, PictureError
 from kvtop.workload.scenario import load_scenario
 
 SECONDS_AT_MOST = 600
+SPARKLINE_SECONDS = 6
+"""So that the sparklines have something to show."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Shot:
 SHOTS = (
     Shot("overview-120x36", 120, 36),
     Shot("overview-80x24", 80, 24),
-    Shot("selected-120x36", 120, 36, ("down", "down", "down", "enter")),
+    Shot("selected-120x36", 120, 36, ("Z", "down", "down", "down", "enter")),
 )
 
 
@@ -48,7 +50,7 @@ async def draw(shots: tuple[Shot, ...], session: LiveSession, steps: int, folder
         async with app.run_test(size=(shot.width, shot.height)) as pilot:
             if number == 0:
                 await advance(session, steps)
-            await pilot.pause(0.3)
+            await pilot.pause(SPARKLINE_SECONDS)
             for key in shot.keys:
                 await pilot.press(key)
                 await pilot.pause(0.3)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from kvtop.memory import events as ev
-from kvtop.memory.events import AnyEvent, sequence_name
+from kvtop.memory.events import AnyEvent, request_of, sequence_name
 from kvtop.ui.text import count, visible
 
 
@@ -33,7 +33,7 @@ def narrate(event: AnyEvent) -> Told | None:
         case ev.Arrived():
             return Tone.CALM, "Arrived", _arrived(event)
         case ev.Admitted(request=request, prompt_tokens=prompt, prefix_hit_tokens=hit, first=first):
-            found = f", {count(hit)} of them found in the prefix cache" if hit else ""
+            found = f", {count(hit)} of them in the prefix cache" if hit else ""
             again = "" if first else ", to be computed again"
             return Tone.GOOD, "Admitted", f"{request}: {_tokens(prompt)}{found}{again}"
         case ev.Rejected(request=request, reason=reason):
@@ -60,7 +60,7 @@ def narrate(event: AnyEvent) -> Told | None:
         case ev.Resumed(request=request):
             return Tone.GOOD, "Resumed", f"{request}"
         case ev.Evicted(blocks=blocks):
-            return Tone.WARNING, "Evicted", f"{ranges(blocks)}: no longer cached, the pool needed room"
+            return Tone.WARNING, "Evicted", f"{ranges(blocks)}, the pool needed room"
         case ev.Copied(source=source, destination=copy, sequence=sequence, logical=logical):
             writer = f"{sequence_name(sequence)} writes its block [{logical}], shared until now"
             return Tone.NOTABLE, "Copied", f"{source} → {copy}: {writer}"
@@ -68,28 +68,69 @@ def narrate(event: AnyEvent) -> Told | None:
 
 
 def log_lines(happened: Sequence[AnyEvent], most: int) -> list[tuple[AnyEvent, Told]]:
-    """The last `most` events that get a line, oldest first, with their words.
+    """The last `most` lines of the log, oldest first: the (newest) event of each, and its words.
 
-    An eviction names who got the blocks, which the allocation right behind it tells; allocations as such
-    are too many for a log, the map shows them.
+    A full pool evicts in every step, so evictions in a row share a line; it names who got the last blocks,
+    which the allocation right behind tells. Allocations as such are too many for a log: the map shows
+    them. An arrival that is admitted at once, and a sequence that was its request's last, need no line.
     """
     lines: list[tuple[AnyEvent, Told]] = []
+    run = _Evictions()
     later: AnyEvent | None = None
     for event in reversed(happened):
-        if len(lines) == most:
-            break
-        told = narrate(event)
-        if told is not None:
-            if (
-                isinstance(event, ev.Evicted)
-                and isinstance(later, ev.Allocated)
-                and set(event.blocks) & set(later.blocks)
-            ):
-                getter = f"{sequence_name(later.sequence)}[{later.logical}]"
-                told = told[0], told[1], f"{ranges(event.blocks)}: no longer cached, allocated to {getter}"
+        told = None if isinstance(event, ev.Evicted) else narrate(event)
+        if isinstance(event, ev.Evicted):
+            run.add(event, later)
+        if told is not None and not _implied(event, later):
+            if run.newest is not None:
+                lines.append((run.newest, run.told()))
+                run = _Evictions()
             lines.append((event, told))
-        later = event
+        if len(lines) >= most:
+            return lines[:most][::-1]
+        if told is not None or isinstance(event, ev.Allocated):
+            later = event
+    if run.newest is not None:
+        lines.append((run.newest, run.told()))
     return lines[::-1]
+
+
+def _implied(event: AnyEvent, later: AnyEvent | None) -> bool:
+    """Whether the next line says as much."""
+    match event, later:
+        case ev.Arrived(request=request), ev.Admitted(request=admitted, step=step):
+            return request == admitted and event.step == step
+        case ev.SequenceEnded(sequence=sequence), ev.Finished(request=finished):
+            return request_of(sequence) == finished
+    return False
+
+
+class _Evictions:
+    """Evictions in a row, met from the newest to the oldest."""
+
+    def __init__(self) -> None:
+        self.newest: ev.Evicted | None = None
+        self._getter = ""
+        self._blocks = 0
+        self._first_step = 0
+
+    def add(self, event: ev.Evicted, later: AnyEvent | None) -> None:
+        """Count one more; `later` is what came right after it."""
+        if self.newest is None:
+            self.newest = event
+            if isinstance(later, ev.Allocated) and set(event.blocks) & set(later.blocks):
+                self._getter = f", now {sequence_name(later.sequence)}[{later.logical}]"
+        self._blocks += len(event.blocks)
+        self._first_step = event.step
+
+    def told(self) -> Told:
+        """The line."""
+        assert self.newest is not None
+        last = ranges(self.newest.blocks, most=2) + self._getter
+        if self._blocks == len(self.newest.blocks):
+            return Tone.WARNING, "Evicted", last if self._getter else f"{last}, the pool needed room"
+        since = f" since step {count(self._first_step)}" if self._first_step != self.newest.step else ""
+        return Tone.WARNING, "Evicted", f"{_blocks(self._blocks)}{since}, last {last}"
 
 
 _FINISH = {

@@ -76,7 +76,8 @@ class BlockMap(PanelBody):
         return (
             ("█", ink("used")), (" used ", muted), ("3", ink("background", "shared")), (" shared ", muted),
             ("▃", ink("used", "track")), (" part ", muted),
-            ("·", ink("cached", "cached_track")), (" cached ", muted), (" ", ink("text", "track")), (" free", muted),
+            ("·", ink("cached", "cached_track")), (" cached ", muted),
+            (" ", ink("text", "track")), (" free", muted),
         )  # fmt: skip
 
     # -- drawing ------------------------------------------------------------------------------------------

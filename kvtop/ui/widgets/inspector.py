@@ -18,9 +18,9 @@ NAMES = {
     BlockState.SHARED: "shared",
 }
 HINT = (
-    "Arrows in the table light a sequence's blocks.",
-    "Tab to the map, arrows or a click select a block:",
-    "its owners, its tokens and its life appear here.",
+    "Arrows in the table: light its blocks.",
+    "Tab, arrows or a click in the map: a block's",
+    "owners, tokens and life.",
 )
 
 
@@ -91,15 +91,11 @@ def _block(view: View, detail: BlockDetail, width: int, height: int) -> list[Lin
     if detail.token_ids is None:
         lines += _labelled(view, "tokens", ["not published"], "faint")
     elif detail.token_ids:
-        text = view.decode(detail.token_ids)
+        text = f"“{view.decode(detail.token_ids)}”"
         if detail.first_position is not None:
-            first = detail.first_position
-            place = f"{count(first)}-{count(first + len(detail.token_ids) - 1)}"
-            lines += _labelled(view, "tokens", [f"positions {place}"], "muted")
-            label = ""
-        else:
-            label = "tokens"
-        lines += _labelled(view, label, wrap(f"“{text}”", room)[: max(1, min(3, height - len(lines) - 1))])
+            last = detail.first_position + len(detail.token_ids) - 1
+            text = f"{count(detail.first_position)}-{count(last)} {text}"
+        lines += _labelled(view, "tokens", wrap(text, room)[: max(1, min(3, height - len(lines) - 1))])
     left = height - len(lines)
     life = [visible(event) for event in detail.life][-left:] if left > 0 else []
     lines += _labelled(view, "life", [head(event, room) for event in life], "muted")
