@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from kvtop.kernels.cpu.paged_decode import write_and_decode
+from kvtop.kernels.cpu.paged_decode import workspace_size, write_and_decode
 from kvtop.kernels.gather_sdpa import GatherAttention
 from kvtop.kernels.packed import PackedStep
 
@@ -20,6 +20,10 @@ class NumbaAttention(GatherAttention):
     """As `GatherAttention`, with the K/V writes and the short rows done by Numba. float32 and bfloat16."""
 
     name = "numba paged decode + sdpa prefill"
+
+    def __init__(self) -> None:
+        self._workspace = np.empty(0, np.float32)
+        self._workspace_address = 0
 
     def begin(self, step: PackedStep, device: torch.device) -> None:
         """Prepare for the layers of `step`."""
@@ -61,7 +65,12 @@ class NumbaAttention(GatherAttention):
         q_head, q_token, _ = query.stride()
         k_head, k_token, _ = key.stride()
         v_head, v_token, _ = value.stride()
-        write_and_decode(
+        group = heads // kv_heads
+        if workspace_size(group, dim) > self._workspace.size:
+            self._workspace = np.empty(workspace_size(group, dim), np.float32)
+            self._workspace_address = self._workspace.ctypes.data
+        write_and_decode(dim)(
+            self._workspace_address,
             _LIKE[dtype],
             (
                 out.data_ptr(),
@@ -72,7 +81,7 @@ class NumbaAttention(GatherAttention):
                 value_cache.data_ptr(),
             ),
             (q_token, q_head, k_token, k_head, v_token, v_head),
-            (heads // kv_heads, kv_heads, block_size, dim),
+            (group, kv_heads, block_size),
             self._step.slots,
             self._queries,
             self._rows,

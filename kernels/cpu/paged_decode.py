@@ -12,6 +12,7 @@ Numba's OpenMP layer would change torch's number of threads for the whole proces
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Callable
@@ -22,11 +23,11 @@ import numba
 import numpy as np
 import platformdirs
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import carray, literally, njit, types
 from numba.extending import intrinsic, overload
 
-TILE = 32
-"""Tokens that are scored together: a multiple of 8, small enough for the first-level cache."""
+TILE = 16
+"""Tokens that are scored together: a constant multiple of 8, so that the loops over it are unrolled."""
 
 # NaN and infinity keep their meaning for stored values, so a broken model stays visible; sums may be
 # reordered, which is what lets LLVM vectorise them.
@@ -130,10 +131,11 @@ def _copy(target: Any, source: Any, count: Any) -> None:
 
 
 @njit(fastmath=_FASTMATH)  # type: ignore[untyped-decorator]
-def _score(scores: Any, query: Any, keys: Any, group: Any, count: Any, dim: Any) -> None:
-    """Dot products of `group` queries with `count` keys (rounded up to 4), four at a time."""
+def _score(scores: Any, query: Any, keys: Any, group: Any, dim: Any) -> None:
+    """Dot products of `group` queries with a tile of keys, four at a time."""
+    literally(dim)
     for g in range(group):
-        for x in range(0, count, 4):
+        for x in range(0, TILE, 4):
             a = _F(0)
             b = _F(0)
             c = _F(0)
@@ -152,29 +154,30 @@ def _score(scores: Any, query: Any, keys: Any, group: Any, count: Any, dim: Any)
 
 @njit(fastmath=_FASTMATH)  # type: ignore[untyped-decorator]
 def _softmax(scores: Any, count: Any, group: Any, highest: Any, total: Any, keep: Any) -> None:
-    """Scores of a tile become weights; `keep` is what remains of the sums so far. Pads to 8 with zeros."""
+    """Scores of a tile become weights, 0 from `count` on; `keep` is what remains of the sums so far."""
     for g in range(group):
+        for x in range(count, TILE):
+            scores[g, x] = _LOWEST
         peak = highest[g]
-        for x in range(count):
+        for x in range(TILE):
             peak = max(peak, scores[g, x])
         keep[g] = _exp(highest[g] - peak)
         highest[g] = peak
         tile_sum = _F(0)
-        for x in range(count):
+        for x in range(TILE):
             weight = _exp(scores[g, x] - peak)
             scores[g, x] = weight
             tile_sum += weight
-        for x in range(count, (count + 7) // 8 * 8):
-            scores[g, x] = _F(0)
         total[g] = total[g] * keep[g] + tile_sum
 
 
 @njit(fastmath=_FASTMATH)  # type: ignore[untyped-decorator]
-def _accumulate(sums: Any, keep: Any, w: Any, v: Any, group: Any, count: Any, dim: Any) -> None:
+def _accumulate(sums: Any, keep: Any, w: Any, v: Any, group: Any, dim: Any) -> None:
     """`sums` = `sums` * `keep` + the tile's weighted values, eight tokens at a time."""
+    literally(dim)
     for g in range(group):
         scale = keep[g]
-        for x in range(0, count, 8):
+        for x in range(0, TILE, 8):
             w0, w1, w2, w3 = w[g, x], w[g, x + 1], w[g, x + 2], w[g, x + 3]
             w4, w5, w6, w7 = w[g, x + 4], w[g, x + 5], w[g, x + 6], w[g, x + 7]
             for d in range(dim):
@@ -187,20 +190,30 @@ def _accumulate(sums: Any, keep: Any, w: Any, v: Any, group: Any, count: Any, di
 
 
 @njit  # type: ignore[untyped-decorator]
-def _gather(tile: Any, cache: Any, table: Any, first: Any, count: Any, head: Any, shape: Any) -> None:
-    """Tokens `first .. first + count - 1` of one head into `tile`, padded to 8 rows with zeros."""
-    kv_heads, block_size, dim = shape
-    flat = tile.reshape(tile.size)
+def _gather(
+    tile: Any,
+    cache: Any,
+    tables: Any,
+    row: Any,
+    first: Any,
+    count: Any,
+    head: Any,
+    kv_heads: Any,
+    block_size: Any,
+    dim: Any,
+) -> None:
+    """Tokens `first .. first + count - 1` of one head into `tile`, the rest of it zero."""
+    literally(dim)
     done = 0
     while done < count:
         logical = (first + done) // block_size
         offset = (first + done) - logical * block_size
         piece = min(block_size - offset, count - done)
-        start = ((np.int64(table[logical]) * kv_heads + head) * block_size + offset) * dim
-        _widen(flat[done * dim :], cache[start : start + piece * dim], piece * dim)
+        start = ((np.int64(tables[row, logical]) * kv_heads + head) * block_size + offset) * dim
+        _widen(tile[done * dim :], cache[start : start + piece * dim], piece * dim)
         done += piece
-    for i in range(count * dim, (count + 7) // 8 * 8 * dim):
-        flat[i] = _F(0)
+    for i in range(count * dim, TILE * dim):
+        tile[i] = _F(0)
 
 
 @njit(inline="always")  # type: ignore[untyped-decorator]
@@ -209,11 +222,14 @@ def _elements(address: Any, like: Any) -> Any:
     return carray(_pointer(address, like), (np.int64(1) << 40,))
 
 
+@njit(fastmath=_FASTMATH, error_model="numpy")  # type: ignore[untyped-decorator]
 def _write_and_decode(
+    workspace: Any,
     like: Any,
     addresses: Any,
     strides: Any,
     shape: Any,
+    dim: Any,
     slots: Any,
     queries: Any,
     rows: Any,
@@ -222,7 +238,8 @@ def _write_and_decode(
     scale: Any,
     window: Any,
 ) -> None:
-    group, kv_heads, block_size, dim = shape
+    literally(dim)
+    group, kv_heads, block_size = shape
     q_token, q_head, k_token, k_head, v_token, v_head = strides
     out = _elements(addresses[0], like)
     query = _elements(addresses[1], like)
@@ -240,18 +257,21 @@ def _write_and_decode(
             _copy(key_cache[to : to + dim], key[k : k + dim], dim)
             _copy(value_cache[to : to + dim], value[v : v + dim], dim)
 
-    wide_query = np.empty((group, dim), _F)
-    sums = np.empty((group, dim), _F)
-    scores = np.empty((group, TILE), _F)
-    highest = np.empty(group, _F)
-    total = np.empty(group, _F)
-    keep = np.empty(group, _F)
-    keys = np.zeros((TILE, dim), _F)
-    values = np.zeros((TILE, dim), _F)
-    cache_shape = (kv_heads, block_size, dim)
+    # Arrays made from an address have no reference count to keep.
+    at = workspace
+    wide_query, at = carray(_pointer(at, _F(0)), (group, dim)), at + 4 * group * dim
+    sums, at = carray(_pointer(at, _F(0)), (group, dim)), at + 4 * group * dim
+    flat_keys = carray(_pointer(at, _F(0)), (TILE * dim,))
+    keys, at = carray(_pointer(at, _F(0)), (TILE, dim)), at + 4 * TILE * dim
+    flat_values = carray(_pointer(at, _F(0)), (TILE * dim,))
+    values, at = carray(_pointer(at, _F(0)), (TILE, dim)), at + 4 * TILE * dim
+    scores, at = carray(_pointer(at, _F(0)), (group, TILE)), at + 4 * group * TILE
+    highest, at = carray(_pointer(at, _F(0)), (group,)), at + 4 * group
+    total, at = carray(_pointer(at, _F(0)), (group,)), at + 4 * group
+    keep = carray(_pointer(at, _F(0)), (group,))
     for i in range(queries.size):
         t = queries[i]
-        table = tables[rows[i]]
+        row = rows[i]
         length = lengths[i]
         begin = max(np.int64(0), length - window) if window > 0 else np.int64(0)
         for h in range(kv_heads):
@@ -264,13 +284,13 @@ def _write_and_decode(
                     sums[g, d] = _F(0)
             first = begin
             while first < length:
-                # Tiles end where TILE divides, so that with usual block sizes each takes whole blocks.
+                # Tiles end where TILE divides, so that with usual block sizes each lies in one block.
                 count = min(TILE - first % TILE, length - first)
-                _gather(keys, key_cache, table, first, count, h, cache_shape)
-                _score(scores, wide_query, keys, group, count, dim)
+                _gather(flat_keys, key_cache, tables, row, first, count, h, kv_heads, block_size, dim)
+                _score(scores, wide_query, keys, group, dim)
                 _softmax(scores, count, group, highest, total, keep)
-                _gather(values, value_cache, table, first, count, h, cache_shape)
-                _accumulate(sums, keep, scores, values, group, count, dim)
+                _gather(flat_values, value_cache, tables, row, first, count, h, kv_heads, block_size, dim)
+                _accumulate(sums, keep, scores, values, group, dim)
                 first += count
             for g in range(group):
                 norm = _F(1) / total[g]
@@ -300,16 +320,61 @@ def _compiled(function: Callable[..., None]) -> Callable[..., None]:
         numba.config.CACHE_DIR = before
 
 
-write_and_decode = _compiled(_write_and_decode)
-"""Write `T` tokens' keys and values, then attend for some of their queries. Changes the caches and `out`.
+def workspace_size(group: int, dim: int) -> int:
+    """How many float32 numbers a kernel needs for its intermediate results."""
+    return 2 * group * dim + 2 * TILE * dim + group * TILE + 3 * group
 
-like: `np.float32(0)` or, for bfloat16, `np.uint16(0)`: the element type of every tensor.
-addresses: of out, query, key, value, key_cache, value_cache; `out` is contiguous,
-`[T, kv_heads * group, dim]`.
-strides: elements from one token, then one head, to the next, of query, key and value.
-shape: (group = query heads for each KV head, kv_heads, block_size, dim).
-slots: `[T]` int64, where each token's key and value go.
-queries, rows, lengths: `[n]` int64: which of the T queries attend, the row of `tables` that each reads
-through, and how many of the sequence's tokens it attends to (at least 1).
-tables: `[rows, blocks]` int32. scale: float32. window: only the last `window` tokens are seen; 0 means all.
-"""
+
+@functools.cache
+def write_and_decode(dim: int) -> Callable[..., None]:
+    """The kernel for one head dimension, compiled when it is first called with an element type.
+
+    The loops over `dim` then have constant bounds, which makes them almost twice as fast. The kernel writes
+    the keys and values of `T` tokens, then attends for some of their queries:
+
+    kernel(workspace, like, addresses, strides, shape, slots, queries, rows, lengths, tables, scale, window)
+
+    workspace: address of `workspace_size` float32 numbers, overwritten.
+    like: `np.float32(0)` or, for bfloat16, `np.uint16(0)`: the element type of every tensor.
+    addresses: of out, query, key, value, key_cache, value_cache; `out` is contiguous,
+    `[T, kv_heads * group, dim]`. Changes the caches and `out`.
+    strides: elements from one token, then one head, to the next, of query, key and value.
+    shape: (group = query heads for each KV head, kv_heads, block_size).
+    slots: `[T]` int64, where each token's key and value go.
+    queries, rows, lengths: `[n]` int64: which of the T queries attend, the row of `tables` that each reads
+    through, and how many of the sequence's tokens it attends to (at least 1).
+    tables: `[rows, blocks]` int32. scale: float32. window: only the last `window` tokens are seen; 0 means
+    all.
+    """
+
+    def kernel(
+        workspace: Any,
+        like: Any,
+        addresses: Any,
+        strides: Any,
+        shape: Any,
+        slots: Any,
+        queries: Any,
+        rows: Any,
+        lengths: Any,
+        tables: Any,
+        scale: Any,
+        window: Any,
+    ) -> None:
+        _write_and_decode(
+            workspace,
+            like,
+            addresses,
+            strides,
+            shape,
+            dim,
+            slots,
+            queries,
+            rows,
+            lengths,
+            tables,
+            scale,
+            window,
+        )
+
+    return _compiled(kernel)
