@@ -66,6 +66,9 @@ class Checker:
             ) from error
         if isinstance(event, Admitted):
             self._admitted[event.sequence] = event.prompt_tokens
+        elif isinstance(event, Forked):
+            # Its table is its parent's, with the blocks that the parent has not yet come to.
+            self._admitted[event.child] = self._admitted.get(event.parent, 0)
         self._note_touched(event)
 
     def after_call(self) -> None:
@@ -106,7 +109,7 @@ class Checker:
         self._watch.step_ended(self.manager.bus.step, progress, list(live))
 
     def _admitted_tokens(self) -> dict[int, int]:
-        """Sequence -> tokens it was admitted with; a fork inherits nothing, its table is its parent's."""
+        """Sequence -> tokens it was admitted with."""
         admitted = {id_: self._admitted[id_] for id_ in self.manager.tables if id_ in self._admitted}
         self._admitted = admitted
         return admitted
