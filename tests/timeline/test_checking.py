@@ -210,3 +210,28 @@ def test_a_host_pool_larger_than_the_device_pool():
         scheduler.abort(number)
         checker.after_call()
     assert manager.host_pool.used_blocks == 0
+
+
+def test_I6_a_fork_of_one_that_was_admitted_beyond_what_it_stores():
+    """It holds at a block's end with the block for its next token already there, and is forked."""
+    manager = CacheManager(16, 1)
+    scheduler = Scheduler(manager, SchedulerConfig(watermark=0, holding_requests=2))
+    checker = Checker(manager, scheduler)
+    manager.bus.subscribe(checker.hear)
+    scheduler.add(Request(id=1, prompt_token_ids=(1, 2, 3), max_new_tokens=9, hold_at_stored=4))
+
+    def step(number):
+        manager.bus.begin_step(number)
+        schedule = scheduler.schedule()
+        scheduler.update(schedule, [Sampled((1,) if entry.samples else ()) for entry in schedule.entries])
+        checker.step_ended()
+
+    for number in range(1, 4):
+        step(number)
+    scheduler.preempt(1, PreemptionMode.RECOMPUTE)
+    for number in range(4, 7):
+        step(number)
+    parent = scheduler.running[0].tables[0]
+    assert (parent.stored, len(parent.blocks)) == (4, 5)
+    scheduler.fork(parent.sequence)
+    step(7)
