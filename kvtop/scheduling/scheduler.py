@@ -232,10 +232,9 @@ class Scheduler:
         while True:
             wanted = self._wants()
             cost = self.manager.append_cost((entry.sequence.table, entry.tokens) for entry in wanted)
-            short = cost - self.manager.pool.available_blocks
-            if short <= 0:
+            if cost <= self.manager.pool.available_blocks:
                 return wanted
-            needy = self._first_unserved(wanted)
+            needy, short = self._first_unserved(wanted)
             if len(self.running) == 1:
                 self._end_outgrown(needy)
                 continue
@@ -245,14 +244,15 @@ class Scheduler:
             self._preempt(victim, self.config.preemption, why, short)
             self._preempted_now = False
 
-    def _first_unserved(self, wanted: list[Scheduled]) -> SequenceGroup:
-        """The first group, in order of arrival, that the available blocks do not cover."""
+    def _first_unserved(self, wanted: list[Scheduled]) -> tuple[SequenceGroup, int]:
+        """The first group, in order of arrival, that the available blocks do not cover, and how many more it
+        needs."""
         available = self.manager.pool.available_blocks
         for group in self.running:
             writes = [(entry.sequence.table, entry.tokens) for entry in wanted if entry.group is group]
             available -= self.manager.append_cost(writes)
             if available < 0:
-                return group
+                return group, -available
         raise AssertionError("asked for the unserved when everybody is served")
 
     def _end_outgrown(self, group: SequenceGroup) -> None:
