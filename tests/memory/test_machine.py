@@ -1,7 +1,8 @@
 """Random calls of the cache manager, checked after every one: the state machine of the memory core.
 
-A program is a string of bytes that hypothesis draws and shrinks; each step reads what it needs from it. After every call I1 to I4 and I9 hold (I5 before every write), and every sequence reads its own K/V
-through its table.
+A program is a string of bytes that hypothesis draws and shrinks; each step reads what it needs from it. After
+every call I1 to I4 and I9 hold (I5 before every write), and every sequence reads its own K/V through its
+table.
 """
 
 from __future__ import annotations

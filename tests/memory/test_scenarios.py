@@ -32,7 +32,7 @@ def test_01_double_free_in_two_calls(four):
     four.free(table)
     four.bus.begin_step(9)
     before = four.columns()
-    with pytest.raises(DoubleFreeError, match="block 1 of the device pool .* sequence 1 at step 9: count 0"):
+    with pytest.raises(DoubleFreeError, match=r"block 1 of the device pool .* sequence 1 at step 9: count 0"):
         four.call(four.pool.release, blocks[::-1], table.sequence)
     assert four.columns() == before
     # The pool goes on as if nothing had happened.
@@ -44,7 +44,7 @@ def test_01_double_free_of_a_shared_block_is_found_at_the_third_release(four):
     parent = four.admitted(A)
     four.fork(parent, 1)
     before = four.columns()
-    with pytest.raises(DoubleFreeError, match="block 0 .* count 2"):
+    with pytest.raises(DoubleFreeError, match=r"block 0 .* count 2"):
         four.call(four.pool.release, [0, 0, 0], parent.sequence)
     assert four.columns() == before
 

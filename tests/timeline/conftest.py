@@ -46,7 +46,7 @@ class Recorded:
         self.manager.bus.subscribe(self.events.append)
 
     def everything(self):
-        """Arrivals of all kinds, a rejection, an abort, a fork, both preemptions, a hold: all kinds of events."""
+        """Arrivals of all kinds, a rejection, an abort, a fork, preemptions, a hold: every kind of event."""
         add, made = self.engine.add, 0
 
         def request(prompt, new, **fields):
