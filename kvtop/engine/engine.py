@@ -78,7 +78,7 @@ class Engine:
         """Queue a request from outside the workload; call it between steps."""
         self.requests += 1
         if request.abort_at_step is not None:
-            self._aborts.setdefault(max(request.abort_at_step, self.steps), []).append(request.id)
+            self._aborts.setdefault(request.abort_at_step, []).append(request.id)
         return self.scheduler.add(request)
 
     def plan(self, schedule: Schedule) -> StepPlan:
@@ -93,8 +93,9 @@ class Engine:
     def _take_arrivals(self) -> None:
         for request in self.workload.arrivals(self.steps, len(self.scheduler.groups)):
             self.add(request)
-        for request_id in self._aborts.pop(self.steps, ()):
-            self.scheduler.abort(request_id)
+        for step in [step for step in self._aborts if step <= self.steps]:
+            for request_id in self._aborts.pop(step):
+                self.scheduler.abort(request_id)
 
     def _collect_outputs(self) -> None:
         for group, sequence in self.scheduler.take_ended():
