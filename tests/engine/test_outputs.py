@@ -98,6 +98,16 @@ def test_aborts_at_their_steps(bench, make):
     assert it.engine.requests == 3 and it.engine.done
 
 
+def test_a_request_added_between_steps_is_aborted_even_when_its_step_is_over(bench, make):
+    it = bench([(1, make(1, range(9), 3))])
+    for _ in range(3):
+        it.step()
+    it.engine.add(make(2, range(5), 50, abort_at_step=2))
+    it.engine.add(make(3, range(5), 50, abort_at_step=6))
+    it.run(limit=20)
+    assert it.scheduler.counts["aborted"] == 2 and it.engine.steps <= 6
+
+
 class Silent(EventBus):
     """A bus that counts the events that are built."""
 
