@@ -52,7 +52,12 @@ def tiny_model(kind: str, seed: int = 3, **changes: Any) -> Any:
     config = getattr(transformers, f"{kind}Config")(**settings)
     torch.manual_seed(seed)
     with quiet():
-        return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    # They begin as 0 and 1, which a forgotten bias or norm would not show.
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 1:
+            torch.nn.init.normal_(parameter, float(name.endswith("weight")), 0.2)
+    return model
 
 
 def tiny_runner(kind: str, **changes: Any) -> HFRunner:

@@ -85,7 +85,7 @@ def forward(
 
 
 def _refuse(module: torch.nn.Module, options: dict[str, Any]) -> None:
-    if options.get("s_aux") is not None or getattr(module, "sinks", None) is not None:
+    if options.get("s_aux") is not None:
         raise UnsupportedModel("its attention has sinks, which the paged kernels do not compute")
     if options.get("softcap") is not None:
         raise UnsupportedModel("its attention caps scores (soft-cap), which the paged kernels do not compute")
