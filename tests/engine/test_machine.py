@@ -121,6 +121,39 @@ def test_random_requests_and_commands(bench, make):
     assert done["steps"] > 5_000 and min(done.values()) > 40, done
 
 
+def run_small(bench, make, examples):
+    """The same in pools that are too small for some of the requests. Returns how many were cut short."""
+    cut = {"cut": 0, "rejected": 0}
+
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
+    @given(requests(make), SETTINGS, st.integers(1, 9), st.binary(min_size=64, max_size=64))
+    def example(requests_, settings_, blocks, code):
+        expected = bench(requests_, 999, settings_["block_size"], checked=False, max_sequences=99).run()
+        it = bench(requests_, blocks, max_sequences=SEATS, **settings_)
+        commands = Commands(code)
+        outputs = it.run(commands)
+        beams = {r.id for _, r in requests_ if r.beam_width > 1}
+        for name, tokens in of_requests(expected, {r.id for _, r in requests_} - beams).items():
+            got = outputs.get(name, [])
+            # A sequence that outgrew the pool alone has ended early, with what it should have until then.
+            assert got == tokens[: len(got)]
+            cut["cut"] += 0 < len(got) < len(tokens)
+        cut["rejected"] += it.scheduler.counts["rejected"]
+
+    example()
+    return cut
+
+
+def test_pools_too_small_for_some_requests(bench, make):
+    cut = run_small(bench, make, 150)
+    assert min(cut.values()) > 50, cut
+
+
+@pytest.mark.long
+def test_many_pools_too_small_for_some_requests(bench, make):
+    run_small(bench, make, 10_000)
+
+
 @pytest.mark.long
 def test_many_random_requests_and_commands(bench, make):
     run_examples(bench, make, 20_000)
