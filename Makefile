@@ -9,6 +9,11 @@ STAMP := $(VENV)/.kvtop-setup
 PYTHON ?=
 ARGS ?=
 
+# Processes that run tests side by side, with one thread each. A file's tests stay in one of them, so that
+# what Numba compiles for the first serves the others.
+JOBS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
 # Where the type checker looks: links laid out as the wheel is, with kernels/ and themes/ inside kvtop/.
 TYPED := build/typed
 
@@ -49,10 +54,10 @@ test test-long: export NUMBA_NUM_THREADS = 1
 test test-long: export OMP_WAIT_POLICY = passive
 
 test: $(STAMP) lint ## lint, then the tests of every day (ARGS='-k name ...')
-	$(BIN)/python -m pytest -m "not long" $(ARGS)
+	$(PYTEST) -m "not long" $(ARGS)
 
 test-long: $(STAMP) ## the long grids
-	$(BIN)/python -m pytest -m long $(ARGS)
+	$(PYTEST) -m long $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy and the arrows between the packages
 	$(BIN)/ruff check .
