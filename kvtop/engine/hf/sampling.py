@@ -16,8 +16,9 @@ Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 Int64 = npt.NDArray[np.int64]
 
-_HEAD = 64
-"""How many of the likeliest tokens are sorted first; a draw that falls beyond them sorts the whole row."""
+_HEADS = (64, 1024)
+"""How many of the likeliest tokens are sorted at first, and for draws that fall beyond them; a draw that
+falls beyond these too sorts the whole row."""
 
 
 class Draws(NamedTuple):
@@ -47,11 +48,13 @@ def sample(logits: Float32, draws: Draws) -> Int64:
     probabilities among them add up to at least p (Holtzman et al. 2020).
     """
     chosen = np.empty(len(draws.rows), np.int64)
-    if logits.shape[1] > 4 * _HEAD:
-        done = _sample_head(logits, draws, chosen)
-    else:
-        done = np.zeros(len(draws.rows), bool)
-    for i in np.flatnonzero(~done):
+    pending = np.arange(len(draws.rows))
+    for head in _HEADS:
+        if len(pending) and logits.shape[1] > 4 * head:
+            some = Draws._make(column[pending] for column in draws)
+            chosen[pending], settled = _sample_head(logits, some, head)
+            pending = pending[~settled]
+    for i in pending:
         row = logits[draws.rows[i]]
         order = np.argsort(-row, kind="stable")
         weights = np.exp((row - row[order[0]]) / np.float32(draws.temperature[i]))
@@ -62,11 +65,11 @@ def sample(logits: Float32, draws: Draws) -> Int64:
     return chosen
 
 
-def _sample_head(logits: Float32, draws: Draws, chosen: Int64) -> npt.NDArray[np.bool_]:
-    """Fill `chosen` where the draw falls among a row's likeliest tokens; says where it did."""
+def _sample_head(logits: Float32, draws: Draws, head: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+    """Tokens for draws that fall among a row's `head` likeliest, and which draws these are."""
     rows, row_of = np.unique(draws.rows, return_inverse=True)
     used = logits[rows]
-    ids = np.argpartition(used, -_HEAD, axis=1)[:, -_HEAD:]
+    ids = np.argpartition(used, -head, axis=1)[:, -head:]
     ids.sort(axis=1)
     values = np.take_along_axis(used, ids, axis=1)
     order = np.argsort(-values, axis=1, kind="stable")
@@ -79,10 +82,9 @@ def _sample_head(logits: Float32, draws: Draws, chosen: Int64) -> npt.NDArray[np
     # Summed in float32, row by row: NumPy would buffer a conversion across rows, and the order would show.
     total = np.exp((used[row_of] - peak) / temperature).sum(axis=1).astype(np.float64)
     weights = np.exp((values[row_of] - peak) / temperature).astype(np.float64)
-    weights[np.arange(_HEAD) >= certain[:, None]] = 0.0
+    weights[np.arange(head) >= certain[:, None]] = 0.0
     index, settled = _invert(weights, total, draws, complete=False, known=certain)
-    chosen[:] = ids[row_of, np.minimum(index, _HEAD - 1)]
-    return settled
+    return ids[row_of, np.minimum(index, head - 1)], settled
 
 
 def _invert(
