@@ -91,7 +91,7 @@ class CommandApp(App[None]):
         if self._notices:
             self.overview.tell(self._notices[-1])
             self._notices.clear()
-            self._notice_until = self.ticks + round(self.fps * NOTICE_SECONDS)
+            self._notice_until = self.ticks + max(1, round(self.fps * NOTICE_SECONDS))
         elif self.overview.key_bar.notice is not None and self.ticks >= self._notice_until:
             self.overview.tell(None)
 

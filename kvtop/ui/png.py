@@ -42,6 +42,46 @@ BOX = {
 }  # fmt: skip
 HEAVY = "━┃"
 ROUND = "╭╮╰╯"
+# Pictures of control characters, which hardly any monospaced font has: two letters of the name.
+CONTROLS = {
+    0x2400 + code: name
+    for code, name in enumerate(
+        [
+            "NU",
+            "SH",
+            "SX",
+            "EX",
+            "ET",
+            "EQ",
+            "AK",
+            "BL",
+            "BS",
+            "HT",
+            "LF",
+            "VT",
+            "FF",
+            "CR",
+            "SO",
+            "SI",
+            "DL",
+            "D1",
+            "D2",
+            "D3",
+            "D4",
+            "NK",
+            "SY",
+            "EB",
+            "CN",
+            "EM",
+            "SB",
+            "EC",
+            "FS",
+            "GS",
+            "RS",
+            "US",
+        ]
+    )
+} | {0x2421: "DT"}
 SHADES = {"░": 0.25, "▒": 0.5, "▓": 0.75}
 
 
@@ -108,6 +148,7 @@ class Painter:
         self.draw = draw
         self.ink, self.ground = _rgb(ink), _rgb(ground)
         self.plain, self.bold = load_fonts(round(CELL_HEIGHT * 0.78))
+        self.small, _ = load_fonts(CELL_HEIGHT // 2 - 2)
 
     def segment(self, x: int, y: int, text: str, style: Style | None) -> None:
         """Draw a segment that begins at cell (x, y)."""
@@ -158,8 +199,17 @@ class Painter:
             self._braille(left, top, code - 0x2800, fore)
         elif character in BOX:
             self._box(left, top, character, fore)
+        elif code in CONTROLS:
+            self._control(left, top, CONTROLS[code], fore)
         else:
             self.draw.text((left, top + 1), character, font=font, fill=fore)
+
+    def _control(self, left: int, top: int, name: str, fore: Rgb) -> None:
+        """Draw the picture of a control character: two small letters, one below the other's right."""
+        self.draw.text((left, top + 1), name[0], font=self.small, fill=fore)
+        self.draw.text(
+            (left + CELL_WIDTH // 2, top + CELL_HEIGHT // 2 - 2), name[1], font=self.small, fill=fore
+        )
 
     def _braille(self, left: int, top: int, dots: int, fore: Rgb) -> None:
         """Draw a braille pattern: two columns of four dots."""

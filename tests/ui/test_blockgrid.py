@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -215,4 +217,4 @@ def test_without_colours_nothing_is_lost() -> None:
 def test_runs_add_up(values: list[int]) -> None:
     lengths, codes = runs(np.array(values, np.uint16))
     assert [code for length, code in zip(lengths, codes, strict=True) for _ in range(length)] == values
-    assert all(a != b for a, b in zip(codes, codes[1:], strict=False))
+    assert all(a != b for a, b in itertools.pairwise(codes))

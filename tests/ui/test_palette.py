@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from kvtop.ui.palette import HUES, VARIANTS, ThemeError, ink_index, load_palette, mix, parse_palette, theme_path
+from kvtop.ui.palette import (
+    HUES,
+    VARIANTS,
+    ThemeError,
+    ink_index,
+    load_palette,
+    mix,
+    parse_palette,
+    theme_path,
+)
 
 DARK = theme_path("dark").read_text("utf-8")
 

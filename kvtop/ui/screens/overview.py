@@ -110,7 +110,7 @@ class Overview(Screen[None], inherit_bindings=False):
         self.view = view
         if self._selected_block != (view.selection.block is not None):
             self._selected_block = not self._selected_block
-            self.refresh(layout=True)
+            self._arrange_again()
         placed = self.regions(self.app.size)
         direct = self.is_current
         rows: list[PlacedRow] = []
@@ -135,8 +135,12 @@ class Overview(Screen[None], inherit_bindings=False):
 
     def on_descendant_focus(self) -> None:
         """Another panel has the keys; where there is little room it takes another's place."""
-        self.refresh(layout=True)
+        self._arrange_again()
         self.draw_again()
+
+    def _arrange_again(self) -> None:
+        """Have the parts placed anew. Asked for through a part: that makes the screen forget its cache."""
+        self.key_bar.refresh(layout=True)
 
     def tell(self, notice: Notice | None) -> None:
         """Show a notice over the key bar, or take it away."""

@@ -157,12 +157,12 @@ class BlockMap(PanelBody):
         progress = LineBuilder()
         if status.progress is not None:
             done = round(min(1.0, max(0.0, status.progress)) * length)
-            progress.put("━" * done, ink("primary")).put("━" * (length - done), ink("border"))
+            progress.put("━" * done, ink("primary")).put("─" * (length - done), ink("border"))
             progress.put(f" {100 * status.progress:3.0f} %", ink("text"))
         else:
             place = view.beat % max(1, length - 4)
-            progress.put("━" * place, ink("border")).put("━" * 4, ink("primary"))
-            progress.put("━" * (length - 4 - place), ink("border"))
+            progress.put("─" * place, ink("border")).put("━" * 4, ink("primary"))
+            progress.put("─" * (length - 4 - place), ink("border"))
         lines: list[Line] = [()] * max(0, (height - len(message) - 2) // 2)
         for text in message:
             lines.append(_centred(LineBuilder().put(text, ink("text")), width, view))
