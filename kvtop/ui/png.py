@@ -42,46 +42,10 @@ BOX = {
 }  # fmt: skip
 HEAVY = "━┃"
 ROUND = "╭╮╰╯"
+_NAMES = """NU SH SX EX ET EQ AK BL BS HT LF VT FF CR SO SI
+DL D1 D2 D3 D4 NK SY EB CN EM SB EC FS GS RS US""".split()  # noqa: SIM905
 # Pictures of control characters, which hardly any monospaced font has: two letters of the name.
-CONTROLS = {
-    0x2400 + code: name
-    for code, name in enumerate(
-        [
-            "NU",
-            "SH",
-            "SX",
-            "EX",
-            "ET",
-            "EQ",
-            "AK",
-            "BL",
-            "BS",
-            "HT",
-            "LF",
-            "VT",
-            "FF",
-            "CR",
-            "SO",
-            "SI",
-            "DL",
-            "D1",
-            "D2",
-            "D3",
-            "D4",
-            "NK",
-            "SY",
-            "EB",
-            "CN",
-            "EM",
-            "SB",
-            "EC",
-            "FS",
-            "GS",
-            "RS",
-            "US",
-        ]
-    )
-} | {0x2421: "DT"}
+CONTROLS = {0x2400 + code: name for code, name in enumerate(_NAMES)} | {0x2421: "DT"}
 SHADES = {"░": 0.25, "▒": 0.5, "▓": 0.75}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -61,10 +62,8 @@ class Terminal:
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
             if self.fd >= 0 and select.select([self.fd], [], [], 0.02)[0]:
-                try:
+                with contextlib.suppress(OSError):  # the child has closed its side
                     self.output += os.read(self.fd, 65536)
-                except OSError:
-                    pass  # the child has closed its side
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 return os.waitstatus_to_exitcode(status)

@@ -96,6 +96,7 @@ class Meters(LineWidget):
         texts = [
             f"{used} used ({shared} shared)  {cached} cached  {free} free  of {total} blocks",
             f"{used} used ({shared} shared)  {cached} cached  {free} free",
+            f"{used} used ({shared} shared) {cached} cached {free} free",
             f"{used} used ({shared} sh) {cached} cached {free} free",
             f"{used} used {cached} cached {free} free",
             f"{used} / {total}",
