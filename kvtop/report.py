@@ -30,7 +30,7 @@ def step_report(run: Run, *, tables: bool = False) -> dict[str, Any]:
             "cached": pool.cached_blocks,
             "free": pool.available_blocks - pool.cached_blocks,
         },
-        "tokens": {"stored": pool.stored_tokens, "slots": pool.used_blocks * pool.block_size},
+        "tokens": {"stored": manager.stored_tokens(), "slots": pool.used_blocks * pool.block_size},
         "host_blocks": {"total": manager.host_pool.num_blocks, "used": manager.host_pool.used_blocks},
         "sequences": {
             "running": running,

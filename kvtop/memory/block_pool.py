@@ -46,22 +46,19 @@ class BlockPool:
         """int32: table entries that point at the block."""
         self.hashes = _zeros("q", num_blocks)
         """int64: hash under which the block is cached; 0 for none."""
-        self.fills = _zeros("i", num_blocks)
-        """int32: filled token slots."""
-        self.touched = _zeros("i", num_blocks)
-        """int32: step of the last allocation, share, release or free."""
-        self.cached_blocks = 0
-        """Blocks with reference count 0 and a hash: eviction candidates."""
         self.shared_blocks = 0
         """Blocks with a reference count above 1."""
-        self.stored_tokens = 0
-        """Filled slots of used blocks, each physical slot once."""
         self.evictions = 0
 
     @property
     def available_blocks(self) -> int:
         """Blocks that can be allocated now: free ones and cached ones."""
         return len(self.free_queue)
+
+    @property
+    def cached_blocks(self) -> int:
+        """Blocks with reference count 0 and a hash: eviction candidates."""
+        return self.free_queue.cached
 
     @property
     def used_blocks(self) -> int:
@@ -74,20 +71,18 @@ class BlockPool:
         Cached ones among them are evicted. Raises OutOfBlocksError, having changed nothing, when fewer are
         available.
         """
-        if count > len(self.free_queue):
+        empty = len(self.free_queue.stack)
+        if count > empty + self.free_queue.cached:
             raise OutOfBlocksError(
                 f"{count} blocks asked for, {len(self.free_queue)} of {self.num_blocks} available "
                 f"in the {self.tier.value} pool at step {self.bus.step}"
             )
-        blocks = self.free_queue.peek(count)
-        if self.cached_blocks:
-            self._evict([block for block in blocks if self.hashes[block]])
-        self.free_queue.drop_front(blocks)
-        step, references, fills, touched = self.bus.step, self.ref_counts, self.fills, self.touched
+        blocks = self.free_queue.pop_front(count)
+        if count > empty:
+            self._evict(blocks[empty:])
+        references = self.ref_counts
         for block in blocks:
             references[block] = 1
-            fills[block] = 0
-            touched[block] = step
         return blocks
 
     def share(self, blocks: Sequence[int]) -> None:
@@ -100,17 +95,13 @@ class BlockPool:
                 raise OutOfBlocksError(
                     f"block {block} is free and holds nothing to share at step {self.bus.step}"
                 )
-        step = self.bus.step
         for block in blocks:
             count = self.ref_counts[block]
             if count == 0:
                 self.free_queue.remove(block)
-                self.cached_blocks -= 1
-                self.stored_tokens += self.fills[block]
             elif count == 1:
                 self.shared_blocks += 1
             self.ref_counts[block] = count + 1
-            self.touched[block] = step
 
     def release(self, blocks: Sequence[int], sequence: int) -> None:
         """Take one reference from each of `blocks`; those that reach 0 join the free queue in this order.
@@ -119,35 +110,23 @@ class BlockPool:
         hash go to the front of the queue (they hold nothing worth keeping), hashed ones to the back (LRU).
         Raises DoubleFreeError, having changed nothing, for a block without a reference left.
         """
-        self.check_release(blocks, sequence)
-        step, references, touched = self.bus.step, self.ref_counts, self.touched
-        worthless: list[int] = []
-        findable: list[int] = []
-        for block in blocks:
+        references = self.ref_counts
+        shared = self.shared_blocks
+        freed: list[int] = []
+        rest = iter(blocks)
+        for block in rest:
             count = references[block] - 1
+            if count < 0:
+                self._take_back(blocks[: len(blocks) - len(list(rest)) - 1])
+                raise self._double_free(block, sequence)
             references[block] = count
-            touched[block] = step
             if count == 0:
-                self.stored_tokens -= self.fills[block]
-                if self.hashes[block]:
-                    findable.append(block)
-                else:
-                    self.fills[block] = 0
-                    worthless.append(block)
+                freed.append(block)
             elif count == 1:
-                self.shared_blocks -= 1
-        if worthless:
-            self.free_queue.push_front(worthless)
-            self._publish_freed(worthless, QueueEnd.FRONT)
-        if findable:
-            self.cached_blocks += len(findable)
-            self.free_queue.push_back(findable)
-            self._publish_freed(findable, QueueEnd.BACK)
-
-    def fill(self, block: int, slots: int) -> None:
-        """Set how many slots of a used block are filled."""
-        self.stored_tokens += slots - self.fills[block]
-        self.fills[block] = slots
+                shared -= 1
+        self.shared_blocks = shared
+        if freed:
+            self._free(freed)
 
     def insert_in_cache(self, block: int, parent: PrefixNode, tokens: Sequence[int]) -> PrefixNode:
         """Make a full block findable by its tokens. Raises AttributeError on a pool without a cache."""
@@ -156,14 +135,31 @@ class BlockPool:
         self.hashes[block] = node.hash
         return node
 
+    def _take_back(self, blocks: Sequence[int]) -> None:
+        """Undo a release that turned out to be wrong half-way."""
+        for block in blocks:
+            self.ref_counts[block] += 1
+
+    def _free(self, blocks: list[int]) -> None:
+        """Queue blocks that nobody references any more."""
+        hashes, worthless, findable = self.hashes, blocks, None
+        if self.cache is not None and any(map(hashes.__getitem__, blocks)):
+            worthless = [block for block in blocks if not hashes[block]]
+            findable = [block for block in blocks if hashes[block]]
+        if worthless:
+            self.free_queue.push_front(worthless)
+            if self.bus.active:
+                self.bus.emit(Freed, tuple(worthless), QueueEnd.FRONT, self.tier)
+        if findable:
+            self.free_queue.push_back(findable)
+            if self.bus.active:
+                self.bus.emit(Freed, tuple(findable), QueueEnd.BACK, self.tier)
+
     def _evict(self, blocks: list[int]) -> None:
-        if not blocks:
-            return
         assert self.cache is not None
         for block in blocks:
             self.cache.remove(block)
             self.hashes[block] = 0
-        self.cached_blocks -= len(blocks)
         self.evictions += len(blocks)
         if self.bus.active:
             self.bus.emit(Evicted, tuple(blocks))
@@ -171,15 +167,14 @@ class BlockPool:
     def check_release(self, blocks: Sequence[int], sequence: int) -> None:
         """Raise DoubleFreeError if `release` would. Changes nothing."""
         references = self.ref_counts
-        if len(set(blocks)) == len(blocks) and all(references[block] > 0 for block in blocks):
+        if len(set(blocks)) == len(blocks) and all(map(references.__getitem__, blocks)):
             return
         for position, block in enumerate(blocks):
             if references[block] < blocks[: position + 1].count(block):
-                raise DoubleFreeError(
-                    f"block {block} of the {self.tier.value} pool freed once too often by sequence "
-                    f"{sequence_name(sequence)} at step {self.bus.step}: count {self.ref_counts[block]}"
-                )
+                raise self._double_free(block, sequence)
 
-    def _publish_freed(self, blocks: list[int], end: QueueEnd) -> None:
-        if self.bus.active:
-            self.bus.emit(Freed, tuple(blocks), end, self.tier)
+    def _double_free(self, block: int, sequence: int) -> DoubleFreeError:
+        return DoubleFreeError(
+            f"block {block} of the {self.tier.value} pool freed once too often by sequence "
+            f"{sequence_name(sequence)} at step {self.bus.step}: count {self.ref_counts[block]}"
+        )

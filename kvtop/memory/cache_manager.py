@@ -87,6 +87,23 @@ class CacheManager:
         self.prefix_hits = 0
         """Of those, the ones found."""
 
+    def stored_tokens(self, tier: Tier = Tier.DEVICE) -> int:
+        """Filled slots of the used blocks of a tier, each physical slot once. Changes nothing.
+
+        All blocks are full but the last ones of each table, so only those are looked at.
+        """
+        size = self.block_size
+        partial: dict[int, int] = {}
+        for table in self.tables.values():
+            if table.tier is tier:
+                # What a sibling computes for it is counted with the sibling.
+                own = max(table.stored, table.awaited)
+                for logical in range(own // size, len(table.blocks)):
+                    block, slots = table.blocks[logical], max(0, table.stored - logical * size)
+                    partial[block] = max(partial.get(block, 0), slots)
+        pool = self.pool if tier is Tier.DEVICE else self.host_pool
+        return pool.used_blocks * size - sum(size - slots for slots in partial.values())
+
     # -- admission ------------------------------------------------------------------------------------
 
     def plan_admission(self, tables: Sequence[BlockTable]) -> Admission:
@@ -246,7 +263,6 @@ class CacheManager:
                 f"{table.name} cannot store {stored} tokens: it has {len(table.tokens)} and "
                 f"{len(table.blocks)} blocks of {self.block_size}"
             )
-        self._fill(table, stored)
         table.stored = stored
         table.tokens.extend(token_ids)
         if self.bus.active:
@@ -274,17 +290,11 @@ class CacheManager:
         logical = table.stored // self.block_size
         (destination,) = self.pool.allocate(1)
         table.blocks[logical] = destination
-        self.pool.fill(destination, self.pool.fills[source])
         self.cow_copies += 1
         if self.bus.active:
             self.bus.emit(Copied, source, destination, table.sequence, logical)
         self.pool.release([source], table.sequence)
         return source, destination
-
-    def _fill(self, table: BlockTable, stored: int) -> None:
-        size, blocks = self.block_size, table.blocks
-        for logical in range(table.stored // size, -(-stored // size)):
-            self.pool.fill(blocks[logical], min(size, stored - logical * size))
 
     def _cache_full_blocks(self, table: BlockTable) -> None:
         assert self.cache is not None
@@ -395,7 +405,7 @@ class CacheManager:
         """
         if not self.can_swap_out(tables):
             raise OutOfBlocksError(
-                f"{tables[0].name} cannot be swapped out: the host pool is too full, or it waits for a sibling"
+                f"{tables[0].name} cannot be swapped out: the host pool is full, or it waits for a sibling"
             )
         return self._swap(tables, self.pool, self.host_pool, SwappedOut)
 

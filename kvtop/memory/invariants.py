@@ -39,8 +39,6 @@ class Columns(Protocol):
     free_queue: FreeQueue
     ref_counts: array[int]
     hashes: array[int]
-    fills: array[int]
-    touched: array[int]
 
 
 def check_manager(manager: CacheManager) -> None:
@@ -72,7 +70,10 @@ def check_pool(pool: BlockPool) -> None:
     _agree(name, "used blocks", pool.used_blocks, len(used))
     _agree(name, "shared blocks", pool.shared_blocks, sum(pool.ref_counts[block] > 1 for block in used))
     _agree(name, "cached blocks", pool.cached_blocks, sum(bool(pool.hashes[block]) for block in walked))
-    _agree(name, "stored tokens", pool.stored_tokens, sum(pool.fills[block] for block in used))
+    for place, block in enumerate(walked):
+        if bool(pool.hashes[block]) != (place >= len(pool.free_queue.stack)):
+            what = "a cached" if pool.hashes[block] else "an empty"
+            raise InvariantError(f"I4: {name} queues block {block}, {what} one, among the others")
 
 
 def _agree(name: str, what: str, counted: int, actual: int) -> None:
@@ -102,10 +103,6 @@ def check_cache(manager: CacheManager) -> None:
         node = cache.node_of(block) if cache is not None else None
         if bool(hash_) != (node is not None) or (node is not None and node.hash != hash_):
             raise InvariantError(f"I4: block {block} has hash {hash_:x}, the prefix cache disagrees")
-        if hash_ and pool.fills[block] != pool.block_size:
-            raise InvariantError(
-                f"I4: block {block} is cached with {pool.fills[block]} of {pool.block_size} slots"
-            )
     if cache is None:
         return
     size = manager.block_size
@@ -168,11 +165,15 @@ def check_queues(queues: Mapping[str, Sequence[int]], live: Mapping[int, str]) -
 
 def check_columns(pool: Columns, folded: Columns, tier: Tier, blocks: Iterable[int] | None = None) -> None:
     """I9: the fold's columns equal the pool's. With `blocks`, only theirs; else all, bit for bit."""
-    columns = ("ref_counts", "hashes", "fills", "touched")
+    columns = ("ref_counts", "hashes")
     pairs = [(name, getattr(pool, name), getattr(folded, name)) for name in columns]
     pairs += [
         (f"queue {link}", getattr(pool.free_queue, link), getattr(folded.free_queue, link)) for link in _LINKS
     ]
+    if pool.free_queue.stack != folded.free_queue.stack:
+        raise InvariantError(
+            f"I9: the empty blocks of the {tier.value} pool are not queued as the events say"
+        )
     for name, ours, theirs in pairs:
         if blocks is None and ours == theirs:
             continue

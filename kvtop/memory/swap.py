@@ -28,8 +28,6 @@ def move_tables(
     """
     distinct = distinct_blocks(tables)
     mapping = dict(zip(distinct, target.allocate(len(distinct)), strict=True))
-    for old, new in mapping.items():
-        target.fill(new, origin.fills[old])
     publish(mapping)
     moved = [array("i", [mapping[block] for block in table.blocks]) for table in tables]
     seen: set[int] = set()

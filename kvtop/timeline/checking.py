@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import compress
 
 from kvtop.memory import invariants
 from kvtop.memory.cache_manager import CacheManager
@@ -82,6 +83,7 @@ class Checker:
             invariants.check_columns(pool, folded, pool.tier, touched)
             self._touched[pool.tier].clear()
         self._check_tables()
+        self._check_fills()
 
     def step_ended(self) -> None:
         """Check what must hold at a step's end. Needs a scheduler."""
@@ -122,6 +124,23 @@ class Checker:
                 raise InvariantError(
                     f"I9: {table.name} holds {list(table.blocks)} with {table.stored} stored, "
                     f"the events say {list(folded.table)} with {folded.stored}"
+                )
+
+    def _check_fills(self) -> None:
+        """I4 and I9 for what is stored: cached blocks are full, and the slots that the events
+        filled add up to what the tables hold."""
+        for block, hash_ in enumerate(self.manager.pool.hashes):
+            slots = self.state.device.fills[block]
+            if hash_ and slots != self.manager.block_size:
+                raise InvariantError(
+                    f"I4: block {block} is cached with {slots} of {self.manager.block_size} slots filled"
+                )
+        for tier, folded in ((Tier.DEVICE, self.state.device), (Tier.HOST, self.state.host)):
+            filled = sum(compress(folded.fills, folded.ref_counts))
+            stored = self.manager.stored_tokens(tier)
+            if filled != stored:
+                raise InvariantError(
+                    f"I9: the tables hold {stored} tokens in the {tier.value} pool, the events say {filled}"
                 )
 
     def _note_written(self, event: Advanced) -> None:

@@ -7,7 +7,7 @@ pools' bit for bit.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ def _zeros(code: str, count: int) -> array[int]:
 
 
 class PoolState:
-    """One tier's columns, as in `kvtop.memory.block_pool.BlockPool`."""
+    """One tier's columns, as in `kvtop.memory.block_pool.BlockPool`, and what only the events tell."""
 
     __slots__ = ("fills", "free_queue", "hashes", "num_blocks", "parents", "ref_counts", "touched")
 
@@ -33,13 +33,19 @@ class PoolState:
         self.hashes = _zeros("q", num_blocks)
         self.fills = _zeros("i", num_blocks)
         self.touched = _zeros("i", num_blocks)
+        """int32: step of the last allocation, share, release or copy. The pools themselves do without."""
         self.parents: dict[int, int] = {}
         """Cached block -> hash of the chain before it."""
 
-    def take(self, blocks: Iterable[int], step: int) -> None:
-        """Fresh blocks leave the queue with one reference and nothing in them."""
+    def take(self, blocks: Sequence[int], step: int) -> None:
+        """Fresh blocks leave the front of the queue with one reference and nothing in them.
+
+        Raises IndexError when others stand at the front.
+        """
+        count = len(blocks)
+        if count > len(self.free_queue) or self.free_queue.pop_front(count) != list(blocks):
+            raise IndexError(f"blocks {blocks} are not the first in the free queue")
         for block in blocks:
-            self.free_queue.remove(block)
             self.ref_counts[block] = 1
             self.fills[block] = 0
             self.touched[block] = step

@@ -65,7 +65,7 @@ def test_a_failed_check_is_exit_one(kvtop, tmp_path):
         "right = BlockPool.release\n"
         "def wrong(self, blocks, sequence):\n"
         "    right(self, blocks, sequence)\n"
-        "    for block in blocks: self.touched[block] += 1\n"
+        "    for block in blocks: self.fills[block] += 1\n"
         "BlockPool.release = wrong\n"
     )
     done = kvtop(

@@ -140,7 +140,8 @@ class Bench:
                     self.checker.after_call()
             assert self.engine.steps < limit, "no end in sight"
         for pool in (self.manager.pool, self.manager.host_pool):
-            assert pool.available_blocks == pool.num_blocks and pool.stored_tokens == 0
+            assert pool.available_blocks == pool.num_blocks
+            assert self.manager.stored_tokens(pool.tier) == 0
         if self.checker:
             self._check_totals()
         return self.engine.outputs

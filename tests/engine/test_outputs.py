@@ -180,7 +180,8 @@ def test_one_floor_per_guest_holds_eight_at_once():
         pool = engine.manager.pool
         if all(group.holding for group in engine.scheduler.running) and len(engine.scheduler.running) == 8:
             slots = pool.used_blocks * pool.block_size
-            pictures.append((pool.used_blocks, pool.stored_tokens, slots - pool.stored_tokens))
+            stored = engine.manager.stored_tokens()
+            pictures.append((pool.used_blocks, stored, slots - stored))
     # After a step in which all hold, until they are let go.
     assert set(pictures) == {(328, 5_190, 58)} and len(pictures) >= 2
     assert [len(engine.outputs[str(number)]) for number in range(1, 9)] == [64] * 8

@@ -149,7 +149,7 @@ class Books:
     def columns(self):
         """Everything that a refused call must leave alone, as comparable values."""
         return [
-            (list(p.free_queue), p.ref_counts[:], p.hashes[:], p.fills[:], p.cached_blocks, p.stored_tokens)
+            (list(p.free_queue), p.ref_counts[:], p.hashes[:], p.cached_blocks, p.shared_blocks)
             for p in (self.pool, self.host_pool)
         ] + [(id_, t.blocks[:], t.stored, t.tokens[:], t.tier) for id_, t in self.manager.tables.items()]
 

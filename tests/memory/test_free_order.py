@@ -105,17 +105,21 @@ def test_the_hit_of_two_equal_blocks_is_the_older_one(four):
 
 
 def test_the_queue_alone():
-    queue = FreeQueue(5)
-    for block in (2, 0, 4):
-        queue.remove(block)
-    assert (list(queue), len(queue), 2 in queue, 3 in queue) == ([1, 3], 2, False, True)
+    queue = FreeQueue(6)
+    assert queue.pop_front(5) == [0, 1, 2, 3, 4]
     queue.push_front([4, 0])
-    queue.push_back([2])
-    assert list(queue) == [4, 0, 1, 3, 2]
-    assert queue.peek(3) == [4, 0, 1] and queue.peek(9) == [4, 0, 1, 3, 2] and len(queue) == 5
-    for block in (4, 0, 1, 3, 2):
-        queue.remove(block)
-    assert list(queue) == [] and queue.peek(1) == []
+    queue.push_back([2, 1])
+    queue.push_back([3])
+    assert (list(queue), list(queue.eviction_order()), len(queue)) == ([4, 0, 5, 2, 1, 3], [2, 1, 3], 6)
+    queue.remove(1)
+    assert (list(queue), len(queue)) == ([4, 0, 5, 2, 3], 5)
+    assert queue.pop_front(1) == [4]
+    assert queue.pop_front(3) == [0, 5, 2]
+    assert (list(queue), len(queue)) == ([3], 1)
+    queue.push_back([1])
+    assert queue.pop_front(1) == [3]
+    queue.remove(1)
+    assert (list(queue), len(queue), queue.pop_front(0)) == ([], 0, [])
     queue.push_back([3, 1])
     queue.push_front([])
     assert list(queue) == [3, 1]
@@ -125,7 +129,6 @@ def test_the_queue_alone():
 def test_the_smallest_queues(capacity):
     queue = FreeQueue(capacity)
     assert list(queue) == list(range(capacity))
-    if capacity:
-        queue.remove(0)
-        queue.push_back([0])
+    assert queue.pop_front(capacity) == list(range(capacity))
+    queue.push_back(list(range(capacity)))
     assert list(queue) == list(range(capacity))

@@ -191,6 +191,6 @@ def test_sizes():
 def test_a_million_blocks_are_columns_not_objects():
     manager = CacheManager(1_000_000, 16)
     pool = manager.pool
-    for column in (pool.ref_counts, pool.hashes, pool.fills):
+    for column in (pool.ref_counts, pool.hashes):
         assert len(column) == 1_000_000 and column.itemsize <= 8
     assert pool.allocate(3) == [0, 1, 2] and pool.available_blocks == 999_997

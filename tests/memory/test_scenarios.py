@@ -201,7 +201,7 @@ def test_08_swap_keeps_sharing(books):
     assert it.of(ev.SwappedOut)[0].sequences == (parent.sequence, child.sequence)
     assert (it.pool.used_blocks, it.host_pool.used_blocks) == (0, 3)
     assert it.counts(parent) == it.counts(child) == [2, 2, 2]
-    assert it.host_pool.stored_tokens == 10 and it.host_pool.shared_blocks == 3
+    assert it.manager.stored_tokens(ev.Tier.HOST) == 10 and it.host_pool.shared_blocks == 3
     it.check_contents()
     # Everything on the device is overwritten meanwhile.
     it.free(it.admitted(range(100, 132)))

@@ -147,7 +147,8 @@ class Run:
 
     def check_empty(self):
         for pool in (self.manager.pool, self.manager.host_pool):
-            assert pool.available_blocks == pool.num_blocks and pool.stored_tokens == 0
+            assert pool.available_blocks == pool.num_blocks
+            assert self.manager.stored_tokens(pool.tier) == 0
         assert not self.manager.tables
 
     def check_totals(self):

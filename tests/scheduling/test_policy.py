@@ -256,13 +256,17 @@ def test_settings_that_cannot_work(fields, match):
         SchedulerConfig(**fields)
 
 
-def test_a_recomputed_group_frees_its_newest_sample_first(run):
-    """So that what the oldest sample holds is evicted last."""
+@pytest.mark.parametrize("how", ["recompute", "abort"])
+def test_a_group_frees_its_newest_sample_first(run, how):
+    """What the oldest holds is evicted last, and nobody waits for a sibling that is gone."""
     it = run(16)
     it.add(6, new=9, n=3)
     it.step()
     it.step()
     heard = len(it.events)
-    it.scheduler.preempt(1, PreemptionMode.RECOMPUTE)
+    if how == "abort":
+        it.scheduler.abort(1)
+    else:
+        it.scheduler.preempt(1, PreemptionMode.RECOMPUTE)
     released = [event for event in it.events[heard:] if isinstance(event, ev.Released)]
     assert [ev.sequence_name(event.sequence) for event in released] == ["1.3", "1.2", "1.1"]

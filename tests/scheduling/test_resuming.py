@@ -38,7 +38,7 @@ def test_a_preempted_group_that_needs_more_than_the_pool_does_not_block_the_queu
 def test_a_sequence_that_fills_the_pool_and_is_preempted_ends_at_its_length(run):
     it = run(2)
     it.add(5, new=20)
-    while it.manager.pool.stored_tokens < 8:
+    while it.manager.stored_tokens() < 8:
         it.step()
     it.scheduler.preempt(1, RECOMPUTE)
     outputs = it.run(limit=60)

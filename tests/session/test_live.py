@@ -228,7 +228,7 @@ def test_a_broken_invariant_stops_the_session(live, until, monkeypatch):
     def wrong(self, blocks, sequence):
         right(self, blocks, sequence)
         for block in blocks:
-            self.touched[block] += 1
+            self.fills[block] += 1
 
     monkeypatch.setattr(BlockPool, "release", wrong)
     session = live("full-house-swap", paused=False, check=True)

@@ -39,14 +39,13 @@ def broken(run, match):
 
 
 def test_I1_a_counter_that_lies(run):
-    run.manager.pool.free_queue.length -= 1
+    run.manager.pool.free_queue.cached -= 1
     broken(run, "I1: the device pool queues 8 blocks but counts 7")
 
 
-@pytest.mark.parametrize("counter", ["shared_blocks", "cached_blocks", "stored_tokens"])
-def test_I1_columns_and_counters_agree(run, counter):
-    setattr(run.manager.pool, counter, getattr(run.manager.pool, counter) + 1)
-    broken(run, f"I1: the device pool counts .* {counter.replace('_', ' ')}")
+def test_I1_columns_and_counters_agree(run):
+    run.manager.pool.shared_blocks += 1
+    broken(run, "I1: the device pool counts .* shared blocks")
 
 
 def test_I2_a_reference_nobody_holds(run):
@@ -61,7 +60,7 @@ def test_I2_a_negative_count(run):
 
 def test_I3_free_but_not_queued(run):
     queue = run.manager.pool.free_queue
-    queue.remove(queue.peek(1)[0])
+    queue.pop_front(1)
     broken(run, "I3: .* has reference count 0 and is not queued")
 
 
@@ -82,9 +81,10 @@ def test_I4_a_hash_that_the_cache_does_not_know(run):
 
 
 def test_I4_a_cached_block_that_is_not_full(run):
-    run.manager.pool.fills[0] -= 1
-    run.manager.pool.stored_tokens -= 1
-    broken(run, "I4: block 0 is cached with 3 of 4 slots")
+    fills, hashes = run.checker.state.device.fills, run.manager.pool.hashes
+    cached = next(block for block, hash_ in enumerate(hashes) if hash_)
+    fills[cached] -= 1
+    broken(run, f"I4: block {cached} is cached with 3 of 4 slots")
 
 
 def test_I5_writing_what_another_reads(run):
@@ -155,7 +155,7 @@ def test_I8_holding_patience():
         watch.step_ended(step, 3, [])
 
 
-@pytest.mark.parametrize("column", ["ref_counts", "fills", "touched", "hashes"])
+@pytest.mark.parametrize("column", ["ref_counts", "hashes"])
 def test_I9_a_change_without_an_event(run, column):
     """The checker compares what the events touched: the block that a sequence just wrote to among it."""
     run.engine.step()
@@ -190,7 +190,7 @@ def test_a_swapped_group_is_compared_in_the_host_pool(run):
     table = run.manager.tables[sequence_id(2)]
     assert table.tier is Tier.HOST
     run.checker.state.host.fills[table.blocks[0]] -= 1
-    broken(run, f"I9: fills of block {table.blocks[0]} of the host pool")
+    broken(run, "I9: the tables hold .* tokens in the host pool, the events say ")
 
 
 def test_a_host_pool_larger_than_the_device_pool():
