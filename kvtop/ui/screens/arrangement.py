@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 MINIMUM = Size(60, 18)
 """Below this there is only a line that says so."""
-WIDE = 100
+WIDE = 110
 """From this width on map and table stand side by side."""
 STACKED = Size(70, 22)
 """From this size on map and table stand one above the other; below, one panel at a time."""

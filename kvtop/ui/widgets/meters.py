@@ -14,8 +14,10 @@ from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder, LineWidget
 
 LABEL = 8
+WIDE = 110
+"""Columns from which on there is a column of counters at the right."""
 STATS = 37
-"""Width of the column of counters at the right, when there is one."""
+"""Its width in cells."""
 
 Part = tuple[int, str, Style]
 """An amount, the glyph it is drawn with, and its style."""
@@ -53,7 +55,7 @@ class Meters(LineWidget):
 
     def lines(self, view: View, width: int, height: int) -> list[Line]:
         snapshot = view.snapshot
-        wide = width >= 100
+        wide = width >= WIDE
         stats = STATS if wide else 0
         length = max(18, min(width * 3 // 10, 72))
         counters = snapshot.counters if snapshot is not None else None
@@ -125,7 +127,12 @@ class Meters(LineWidget):
         self._figures(
             view,
             line,
-            [f"{stored} of {slots} token slots  {wasted}", f"{stored} of {slots}  {wasted}", short],
+            [
+                f"{stored} of {slots} token slots  {wasted}",
+                f"{stored} of {slots}  {wasted}",
+                short,
+                f"{stored} / {slots}",
+            ],
             width,
         )
         return line
