@@ -107,6 +107,7 @@ def test_what_the_next_line_says_needs_no_line() -> None:
     admitted = ev.Admitted(9, 0, 42, A, 1, 0, True)
     assert log(arrived, admitted) == ["9 Admitted 42: 1 token"]
     assert len(log(arrived, ev.Resumed(9, 0, 1), admitted)) == 3
+    assert len(log(arrived, ev.Admitted(9, 0, 41, sequence_id(41), 1, 0, True))) == 2
     ended, finished = ev.SequenceEnded(9, 0, A, "length"), ev.Finished(9, 0, 42, ev.FinishReason.LENGTH)
     assert log(ended, finished) == ["9 Finished 42: its length"]
 
