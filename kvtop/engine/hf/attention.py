@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from transformers import AttentionInterface, PreTrainedModel
 
 from kvtop.engine.hf.errors import UnsupportedModel
@@ -29,6 +30,8 @@ class StepContext:
     values: list[torch.Tensor]
     calls: list[int] = field(default_factory=list)
     """The layers that called, in order; a model must call once for each layer."""
+    tokens: int = 0
+    """Tokens of the forward under way; what the layers compute beyond is padding that nobody reads."""
 
 
 def paged(
@@ -54,16 +57,28 @@ def paged(
     if not step.calls:
         _refuse(module, options)
     step.calls.append(layer)
+    real, padding = step.tokens, query.shape[2] - step.tokens
     out = step.attention(
-        query[0],
-        key[0],
-        value[0],
+        query[0, :, :real],
+        key[0, :, :real],
+        value[0, :, :real],
         step.keys[layer],
         step.values[layer],
         query.shape[-1] ** -0.5 if scaling is None else scaling,
         sliding_window or 0,
     )
+    if padding:
+        out = F.pad(out, (0, 0, 0, 0, 0, padding))
     return out[None], None
+
+
+def padded_length(tokens: int) -> int:
+    """How many tokens a forward on a CPU computes for so many: up to 16 as they are, then multiples of 16.
+
+    oneDNN compiles its kernels for every length anew and keeps them: a new length costs some milliseconds and
+    2 MB of memory. This makes 31 lengths up to 256 instead of 256.
+    """
+    return tokens if tokens <= 16 else -(-tokens // 16) * 16
 
 
 def forward(
@@ -77,6 +92,10 @@ def forward(
 
     token_ids and positions: `[1, T]`; keep: which tokens' logits are wanted.
     """
+    step.tokens = token_ids.shape[1]
+    if token_ids.device.type == "cpu":
+        padding = (0, padded_length(step.tokens) - step.tokens)
+        token_ids, positions = F.pad(token_ids, padding), F.pad(positions, padding)
     output = network(
         input_ids=token_ids, position_ids=positions, use_cache=False, logits_to_keep=keep, **{KEYWORD: step}
     )
