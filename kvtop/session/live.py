@@ -68,6 +68,11 @@ class LiveSession:
         """The newest status. Changes nothing."""
         return self._status
 
+    @property
+    def working(self) -> bool:
+        """Whether the worker's thread is alive. Changes nothing."""
+        return self._thread.is_alive()
+
     def start(self) -> None:
         """Begin loading in the worker thread. Called once."""
         self._thread.start()
@@ -77,7 +82,8 @@ class LiveSession:
         with self._wake:
             self._closing = True
             self._wake.notify()
-        if self._thread.is_alive():
+        # A model that is loading cannot be interrupted; the thread is a daemon and dies with the process.
+        if self._thread.is_alive() and self._status.phase is not Phase.LOADING:
             self._thread.join(timeout=1.0)
 
     def snapshot(self) -> Snapshot | None:

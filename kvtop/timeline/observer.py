@@ -16,7 +16,8 @@ LIFE_EVENTS = 4096
 """Newest block events that a block's life story is searched in."""
 
 _NOT_FOR_THE_LOG = (
-    ev.Advanced, ev.StepBegan, ev.StepEnded, ev.Released, ev.Freed, ev.Cached, ev.Held, ev.Waited
+    ev.Advanced, ev.Allocated, ev.StepBegan,
+    ev.StepEnded, ev.Released, ev.Freed, ev.Cached, ev.Held, ev.Waited
 )  # fmt: skip
 _BLOCK_EVENTS = (
     ev.Allocated, ev.Shared, ev.Released, ev.Freed, ev.Cached, ev.Evicted, ev.Copied,
@@ -30,13 +31,16 @@ class Observer:
     def __init__(self, blocks: int, block_size: int, host_blocks: int = 0) -> None:
         self.state = MemoryState(blocks, block_size, host_blocks)
         self._log: deque[AnyEvent] = deque(maxlen=LOG_EVENTS)
+        self._evicted = False
+        """Whether the last event was an eviction: the log then says who took the blocks."""
         self._life: deque[AnyEvent] = deque(maxlen=LIFE_EVENTS)
 
     def hear(self, event: AnyEvent) -> None:
         """Fold one event in and remember it for the log and the blocks' life stories."""
         self.state.apply(event)
-        if not isinstance(event, _NOT_FOR_THE_LOG):
+        if not isinstance(event, _NOT_FOR_THE_LOG) or (isinstance(event, ev.Allocated) and self._evicted):
             self._log.append(event)
+        self._evicted = isinstance(event, ev.Evicted)
         if isinstance(event, _BLOCK_EVENTS):
             self._life.append(event)
 
