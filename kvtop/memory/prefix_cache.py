@@ -94,11 +94,15 @@ class PrefixCache:
         """Make `block` findable as `tokens` after `parent`'s chain. The block must not be cached yet."""
         content = array("i", tokens).tobytes()
         hash_ = self._hash(parent.hash, content)
-        node = self._child(parent, content, hash_)
+        bucket = self._nodes.get(hash_)
+        node = self._child(parent, content, hash_) if bucket else None
         if node is None:
             node = PrefixNode(hash_, parent, content)
             parent.children += 1
-            self._nodes.setdefault(hash_, []).append(node)
+            if bucket:
+                bucket.append(node)
+            else:
+                self._nodes[hash_] = [node]
         node.blocks.append(block)
         self._node_of[block] = node
         return node
@@ -109,9 +113,10 @@ class PrefixCache:
         node.blocks.remove(block)
         while node.parent is not None and not node.blocks and not node.children:
             bucket = self._nodes[node.hash]
-            bucket.remove(node)
-            if not bucket:
+            if len(bucket) == 1:
                 del self._nodes[node.hash]
+            else:
+                bucket.remove(node)
             node.parent.children -= 1
             node = node.parent
 
