@@ -63,7 +63,7 @@ def finish(scheduler: Scheduler, group: SequenceGroup, reason: FinishReason) -> 
     group.hypotheses.sort(key=lambda hypothesis: -hypothesis.score)
     del group.hypotheses[group.request.beam_width :]
     best = group.hypotheses[0].reason if group.hypotheses else reason
-    for sequence in list(group.sequences):
+    for sequence in reversed(list(group.sequences)):
         scheduler.drop(group, sequence, best.value)
         sequence.finish_reason = best
         scheduler.ended.append((group, sequence))

@@ -99,7 +99,7 @@ class Scheduler:
         group = self.groups.get(request)
         if group is None:
             return False
-        for sequence in list(group.sequences):
+        for sequence in reversed(list(group.sequences)):  # those who wait for a sibling before the sibling
             self._end_sequence(group, sequence, FinishReason.ABORT)
         self._leave(group, GroupState.ABORTED)
         self.counts["aborted"] += 1
