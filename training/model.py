@@ -161,7 +161,7 @@ def export(model: Model, tokenizer: Path, folder: Path) -> None:
         "mlp_bias": False,
         "attention_dropout": 0.0,
         "tie_word_embeddings": True,
-        "torch_dtype": "bfloat16",
+        "dtype": "bfloat16",
         "use_cache": True,
     }
     text = "<|endoftext|>"
@@ -174,7 +174,7 @@ def export(model: Model, tokenizer: Path, folder: Path) -> None:
         "unk_token": None,
         "clean_up_tokenization_spaces": False,
     }
-    generation = {**end, "do_sample": True, "temperature": 0.7}
+    generation = {**end, "do_sample": True, "temperature": 0.7, "top_k": 0}
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         new = Path(temporary)
