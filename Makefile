@@ -28,13 +28,13 @@ $(STAMP): pyproject.toml constraints.txt
 	@set -e; \
 	if [ ! -x $(BIN)/python ]; then \
 	    python=; \
-	    for candidate in $(PYTHON) $(if $(PYTHON),,python3.13 python3.12 python3.11 python3); do \
+	    for candidate in $(PYTHON) $(if $(PYTHON),,python3 python3.13 python3.12 python3.11); do \
 	        if "$$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	        then python=$$candidate; break; fi; \
 	    done; \
 	    if [ -z "$$python" ]; then \
 	        echo "kvtop needs Python 3.11 or newer with its venv module (Debian: python3-venv);" >&2; \
-	        echo "found none as $(if $(PYTHON),$(PYTHON),python3.13, python3.12, python3.11 or python3). Name one: make setup PYTHON=/path/to/python3" >&2; \
+	        echo "found none as $(if $(PYTHON),$(PYTHON),python3, python3.13, python3.12 or python3.11). Name one: make setup PYTHON=/path/to/python3" >&2; \
 	        exit 1; \
 	    fi; \
 	    echo "creating $(VENV) with $$($$python --version)"; \

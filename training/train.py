@@ -42,8 +42,8 @@ class Phase:
 
 
 # Short windows first, because attention over them is cheap; long ones last, so that late positions are
-# trained too. The very last part leaves the Bible out: its lists of cities and names, taken up at length, make
-# a model of this size go round in circles.
+# trained too. The very last part leaves the Bible out: its lists of cities and names, taken up at length,
+# make a model of this size go round in circles.
 PHASES = (
     Phase(0.54, 32, 256),
     Phase(0.70, 16, 512),
