@@ -9,7 +9,6 @@ is admitted in a step that preempted, nor before the preempted have resumed.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from collections.abc import Sequence as Seq
 
@@ -19,6 +18,7 @@ from kvtop.memory.events import FinishReason, PreemptionMode
 from kvtop.scheduling import admission, beams
 from kvtop.scheduling.config import SchedulerConfig
 from kvtop.scheduling.holds import HoldGate
+from kvtop.scheduling.queues import Queues, SchedulerError
 from kvtop.scheduling.sequence import (
     GroupState,
     Sampled,
@@ -30,11 +30,7 @@ from kvtop.scheduling.sequence import (
 from kvtop.workload.request import Request
 
 
-class SchedulerError(Exception):
-    """A command that does not apply to the sequence it names; nothing has changed."""
-
-
-class Scheduler:
+class Scheduler(Queues):
     """Queues of groups over one cache manager. `schedule`, then `update` with what came out, once a step."""
 
     def __init__(
@@ -44,18 +40,10 @@ class Scheduler:
         *,
         eos_token_ids: frozenset[int] = frozenset(),
     ) -> None:
+        super().__init__(manager.bus)
         self.manager = manager
-        self.bus = manager.bus
         self.config = config
         self.eos_token_ids = eos_token_ids
-        self.groups: dict[int, SequenceGroup] = {}
-        """Live groups by request id, in order of arrival."""
-        self.running: list[SequenceGroup] = []
-        """In order of arrival."""
-        self.preempted: list[SequenceGroup] = []
-        """Swapped out, or waiting to be recomputed; in order of arrival."""
-        self.waiting: deque[SequenceGroup] = deque()
-        """Not yet admitted, first come first."""
         self.ended: list[tuple[SequenceGroup, Sequence]] = []
         """Sequences that finished since `take_ended` was last called."""
         self.counts = dict.fromkeys(("finished", "aborted", "rejected", "swap", "recompute", "generated"), 0)
@@ -138,18 +126,6 @@ class Scheduler:
         """Sequences that finished since the last call; empties the list."""
         ended, self.ended = self.ended, []
         return ended
-
-    @property
-    def idle(self) -> bool:
-        """Whether no request is left. Changes nothing."""
-        return not self.groups
-
-    def sequence_counts(self) -> tuple[int, int, int]:
-        """Running, waiting and swapped sequences. Changes nothing."""
-        swapped = sum(len(g.sequences) for g in self.preempted if g.state is GroupState.SWAPPED)
-        recomputed = sum(len(g.sequences) for g in self.preempted if g.state is GroupState.WAITING)
-        waiting = sum(len(group.sequences) for group in self.waiting)
-        return sum(len(group.sequences) for group in self.running), recomputed + waiting, swapped
 
     # -- a step ---------------------------------------------------------------------------------------
 
@@ -319,11 +295,6 @@ class Scheduler:
             self._start(group)
             self._schedule_admitted(schedule, group)
 
-    def _next_in_line(self) -> SequenceGroup | None:
-        if self.preempted:
-            return self.preempted[0]
-        return self.waiting[0] if self.waiting else None
-
     def _start(self, group: SequenceGroup) -> None:
         if group.preempted:
             self.preempted.remove(group)
@@ -348,27 +319,6 @@ class Scheduler:
             cost = self.manager.append_cost([(entry.sequence.table, count)])
             if count > 0 and cost <= self.manager.pool.available_blocks:
                 self._append(schedule, entry._replace(tokens=count))
-
-    def _explain_waiting(self, schedule: Schedule) -> None:
-        """Give every queued group a reason; only the head of the line has one of its own."""
-        head = self._next_in_line()
-        for group in self._queued():
-            if group is head:
-                if schedule.preempted and not group.wait_reason:
-                    self._explain(group, "a group was preempted in this step")
-            elif group.preempted or not self.preempted:
-                self._explain(group, "behind earlier requests")
-            else:
-                self._explain(group, "preempted requests resume first")
-
-    def _queued(self) -> Iterator[SequenceGroup]:
-        yield from self.preempted
-        yield from self.waiting
-
-    def _explain(self, group: SequenceGroup, reason: str) -> None:
-        if reason != group.wait_reason:
-            group.wait_reason = reason
-            self._publish(ev.Waited, group.request.id, reason)
 
     # -- ends -----------------------------------------------------------------------------------------
 
@@ -428,29 +378,5 @@ class Scheduler:
         self._publish(ev.Finished, group.request.id, reason)
 
     def _leave(self, group: SequenceGroup, state: GroupState) -> None:
-        if group.state is GroupState.RUNNING:
-            self.running.remove(group)
-        elif group.preempted:
-            self.preempted.remove(group)
-        else:
-            self.waiting.remove(group)
-        del self.groups[group.request.id]
-        group.state = state
+        self._unqueue(group, state)
         self._holds.leave(group)
-
-    # -- small things ---------------------------------------------------------------------------------
-
-    def _seats_taken(self) -> int:
-        return sum(group.seats for group in self.running)
-
-    def _find(self, sequence_id: int) -> tuple[SequenceGroup, Sequence]:
-        group = self.groups.get(ev.request_of(sequence_id))
-        for sequence in group.sequences if group else ():
-            if sequence.id == sequence_id:
-                assert group is not None
-                return group, sequence
-        raise SchedulerError(f"there is no sequence {ev.sequence_name(sequence_id)}")
-
-    def _publish(self, kind: type[ev.Event], *fields: object) -> None:
-        if self.bus.active:
-            self.bus.emit(kind, *fields)

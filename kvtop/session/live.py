@@ -15,7 +15,7 @@ from time import monotonic
 
 from kvtop.errors import describe
 from kvtop.memory.errors import AllocatorError
-from kvtop.scheduling.scheduler import SchedulerError
+from kvtop.scheduling.queues import SchedulerError
 from kvtop.session import commands as ask
 from kvtop.session.rates import RateMeter
 from kvtop.session.run import Run

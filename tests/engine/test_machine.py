@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvtop.memory.events import PreemptionMode
-from kvtop.scheduling.scheduler import SchedulerError
+from kvtop.scheduling.queues import SchedulerError
 
 SEATS = 6
 

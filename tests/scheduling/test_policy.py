@@ -7,7 +7,7 @@ import pytest
 from kvtop.memory import events as ev
 from kvtop.memory.events import FinishReason, PreemptionMode
 from kvtop.scheduling.config import SchedulerConfig
-from kvtop.scheduling.scheduler import SchedulerError
+from kvtop.scheduling.queues import SchedulerError
 from kvtop.scheduling.sequence import GroupState
 
 
