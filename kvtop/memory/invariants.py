@@ -2,7 +2,7 @@
 
 Each function raises InvariantError with the invariant's name and the block, sequence or request that
 breaks it. All are linear in what they look at, so a check after every call costs as much as the pool is
-large: `check_pools` of 512 blocks takes about half a millisecond.
+large: `check_manager` of 512 blocks takes about half a millisecond.
 
 | | statement | verified by |
 | --- | --- | --- |
