@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from corpus import DATA, documents
-from quality import known_share, seen_pairs_share, words, worst_repeat
+from quality import WINDOW, known_share, seen_pairs_share, words, worst_repeat
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -131,6 +131,7 @@ def judge(
                 ),
             }
         )
+    stretches = [ids[i : i + WINDOW] for ids in texts for i in range(0, len(ids) - WINDOW + 1, WINDOW)]
     unknown = sorted({word for word in every if word not in vocabulary})
     return {
         "texts": len(texts),
@@ -140,6 +141,8 @@ def judge(
         "words known, worst text": round(min(known_share(text, vocabulary) for text in found), 4),
         "worst repeat of 8 tokens in 500": max(worst_repeat(ids) for ids in texts),
         "worst repeat of 8 words in 500": max(worst_repeat(text) for text in found),
+        "stretches of 500 tokens": len(stretches),
+        "of them with a run of 8 tokens more than 3 times": sum(worst_repeat(ids) > 3 for ids in stretches),
         "by quarter of the text": quarters,
         "unknown words": unknown[:40],
     }
