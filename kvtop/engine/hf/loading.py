@@ -7,6 +7,8 @@ put back afterwards.
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from kvtop.engine.hf.errors import DeviceUnavailable, ModelNotFound, Unsupported
 from kvtop.engine.hf.memory import available_bytes
 from kvtop.engine.hf.probe import probe
 from kvtop.engine.hf.runner import HFRunner
+from kvtop.kernels.cpu.compile import compiled_marker
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -52,6 +55,9 @@ def prepare(
     network = network.eval().to(device)
     weight_bytes = sum(tensor.nbytes for tensor in network.parameters())
     weight_bytes += sum(tensor.nbytes for tensor in network.buffers())
+    if device.type == "cpu":
+        progress("compiling the attention kernel", 0.65)
+        _compile_in_a_child(network)
     progress("checking the attention", 0.7)
     try:
         shape = probe(network, device)
@@ -64,6 +70,28 @@ def prepare(
         weight_bytes += linears.pack(network)
     progress("ready", 1.0)
     return HFRunner(network, tokenizer, name, shape, device, weight_bytes)
+
+
+def _compile_in_a_child(network: PreTrainedModel) -> None:
+    """Fill Numba's cache before this process looks at it.
+
+    A process that compiled the kernel computes other last bits than one that loaded it, so a first run would
+    sample other tokens than the next. If the child fails, this process compiles, and says what is wrong.
+    """
+    config = network.config.get_text_config()
+    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    marker = compiled_marker(dim, str(network.dtype))
+    if marker is None or marker.exists():
+        return
+    code = (
+        "import torch; from kvtop.kernels.cpu.compile import compile_kernel; "
+        f"compile_kernel({dim}, {network.dtype})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if done.returncode == 0:
+        marker.touch()
 
 
 def choose_device(device: str) -> torch.device:
