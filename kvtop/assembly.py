@@ -83,6 +83,8 @@ def assemble(options: RunOptions, scenario: Scenario, progress: Progress | None 
     Raises UsageError for options that cannot work with this model or machine; ModelError and ScenarioError
     pass through.
     """
+    if options.preemption == PreemptionMode.SWAP.value and options.host_blocks == 0:
+        raise UsageError("--preemption swap needs host blocks to swap to: give --host-blocks above 0")
     block_size = _first(options.block_size, scenario.pool.block_size, 16)
     host_blocks = _first(options.host_blocks, scenario.pool.host_blocks, DEFAULT_HOST_BLOCKS)
     runner: Runner

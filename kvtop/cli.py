@@ -151,6 +151,9 @@ def _batch(options: Any, scenario: Any, given: dict[str, Any]) -> int:
     batch = BatchOptions(given["steps"], format_, given["tables"], given["summary"], given["outputs"])
     if batch.outputs is not None:
         check_writable(batch.outputs)
+        source = Path(given["scenario"])
+        if source.is_file() and batch.outputs.exists() and source.samefile(batch.outputs):
+            raise UsageError(f"--outputs {batch.outputs} is the scenario file: give another name")
     # `kvtop ... | head` ends as any filter does, without a word.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return run_batch(assemble(options, scenario), batch)
@@ -191,6 +194,10 @@ def main() -> None:
         sys.exit(2)
     except (KeyboardInterrupt, click.exceptions.Abort):
         sys.exit(128 + signal.SIGINT)
+    except OSError as error:
+        # A full disk, a closed terminal: not the program's fault, and no check that failed.
+        _say(f"cannot write: {error.strerror or error}")
+        sys.exit(2)
     except Exception as error:
         message = describe(error)
         if message is None:

@@ -15,11 +15,12 @@ def kvtop() -> Kvtop:
     """Run the command as a person does, without a terminal."""
 
     def run(
-        *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str
+        *arguments: str, stdin: int = subprocess.DEVNULL, stdout=subprocess.PIPE, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "kvtop", *arguments],
-            capture_output=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
             text=True,
             stdin=stdin,
             timeout=120,

@@ -30,6 +30,7 @@ WRONG = {
     "budget below seats": ((*NONE, "--max-sequences", "64", "--token-budget", "8"), "token budget 8", "64"),
     "outputs into a folder": ((*NONE, "--outputs", "/"), "--outputs /", "file"),
     "outputs nowhere": ((*NONE, "--outputs", "/no/such/x.json"), "/no/such", "folder"),
+    "swap to nowhere": ((*NONE, "--preemption", "swap", "--host-blocks", "0"), "swap", "--host-blocks"),
     "speed in batch": ((*NONE, "--speed", "3"), "--speed", ""),
     "unknown model": (("run", "--batch", "--model", "/no/such/model"), "/no/such/model", ""),
 }
@@ -75,3 +76,19 @@ def test_a_failed_check_is_exit_one(kvtop, tmp_path):
     assert done.returncode == 1
     assert done.stdout == ""
     assert "I1" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_full_disk_is_one_line(kvtop):
+    with open("/dev/full", "w") as full:
+        done = kvtop(*NONE, stdout=full)
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["kvtop: cannot write: No space left on device"]
+
+
+def test_the_scenario_is_not_overwritten(kvtop, tmp_path):
+    scenario = tmp_path / "mine.toml"
+    scenario.write_text("[[request]]\nprompt_tokens = 8\n")
+    before = scenario.read_text()
+    done = kvtop(*NONE, "--scenario", str(scenario), "--outputs", str(scenario))
+    assert done.returncode == 2 and "is the scenario file" in done.stderr
+    assert scenario.read_text() == before
