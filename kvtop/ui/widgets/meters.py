@@ -18,6 +18,8 @@ WIDE = 110
 """Columns from which on there is a column of counters at the right."""
 STATS = 37
 """Its width in cells."""
+GAP = 2
+"""Cells kept free before it."""
 
 Part = tuple[int, str, Style]
 """An amount, the glyph it is drawn with, and its style."""
@@ -57,15 +59,16 @@ class Meters(LineWidget):
         snapshot = view.snapshot
         wide = width >= WIDE
         stats = STATS if wide else 0
-        length = max(18, min(width * 3 // 10, 72))
+        left = width - stats - GAP if wide else width
+        length = max(18, min(width * 28 // 100, 72))
         counters = snapshot.counters if snapshot is not None else None
         rows = [
-            self._pool(view, counters, length, width - stats),
-            self._slots(view, counters, length, width - stats),
-            self._host(view, counters, length, width - stats, with_memory=height < 5),
+            self._pool(view, counters, length, left),
+            self._slots(view, counters, length, left),
+            self._host(view, counters, length, left, with_memory=height < 5),
         ]
         if height >= 5:
-            rows.append(self._memory(view, width - stats))
+            rows.append(self._memory(view, left))
         if wide and snapshot is not None:
             for row, (label, figure) in zip(rows, _stats(snapshot), strict=False):
                 row.space_to(width - stats, view.palette.style("text"))
