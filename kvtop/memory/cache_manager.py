@@ -353,12 +353,17 @@ class CacheManager:
     def fork(self, parent: BlockTable, child: BlockTable) -> None:
         """Let `child` (a new, empty table with the parent's tokens) share every block of `parent`.
 
-        Raises AllocatorError, having changed nothing, while the parent is prefilling or off the device.
+        Raises AllocatorError, having changed nothing, while the parent is prefilling or off the device, or
+        while a sibling waits for what it computes.
         """
         if parent.tier is not Tier.DEVICE or not parent.blocks or parent.pending > 1:
             raise AllocatorError(f"{parent.name} cannot be forked: it is not decoding on the device")
         if child.sequence in self.tables:
             raise AllocatorError(f"{child.name} exists already")
+        for waiter in self._waiters.get(request_of(parent.sequence), ()):
+            if waiter.source is parent:
+                # The parent would go on in a copy, and the sibling keep the block that nobody fills.
+                raise AllocatorError(f"{parent.name} cannot be forked: {waiter.name} waits for it")
         self.pool.share(parent.blocks)
         child.blocks = array("i", parent.blocks)
         child.stored = parent.stored

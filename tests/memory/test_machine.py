@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvtop.memory import events as ev
-from kvtop.memory.errors import OutOfBlocksError
+from kvtop.memory.errors import AllocatorError, OutOfBlocksError
 
 PROGRAM_BYTES = 2_048
 STEPS = 256
@@ -144,8 +144,16 @@ class Machine:
         parents = [t for t in group.tables if t.pending <= 1 and t.source is None]
         if not parents or len(group.tables) > 4:
             return
+        parent = self.program.choice(parents)
         group.branch += 1
-        group.tables.append(self.books.fork(self.program.choice(parents), group.branch))
+        awaited = any(table.source is parent for table in group.tables)
+        try:
+            child = self.books.fork(parent, group.branch)
+        except AllocatorError:
+            assert awaited
+            return
+        assert not awaited
+        group.tables.append(child)
 
     def do_end(self):
         """One sequence leaves: not one that computes for a sibling."""

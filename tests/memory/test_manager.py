@@ -194,3 +194,27 @@ def test_a_million_blocks_are_columns_not_objects():
     for column in (pool.ref_counts, pool.hashes):
         assert len(column) == 1_000_000 and column.itemsize <= 8
     assert pool.allocate(3) == [0, 1, 2] and pool.available_blocks == 999_997
+
+
+def test_a_sequence_that_a_sibling_waits_for_is_not_forked(books):
+    """Its next write would go to a copy, and the sibling be left with the block that was not written."""
+    it = books(8, 2, prefix_caching=False)
+    first = it.admitted([1, 2, 3], 1, 1)
+    second = it.fork(first, 2)
+    for table in (first, second):
+        it.call(it.manager.advance, table, 0, (4,))
+    it.decode(second, 5)
+    for table in (second, first):
+        it.free(table)
+    it.admit(first, second, first=False)
+    assert second.source is first and second.awaited == 4
+    it.store(first, 3)
+    before = it.columns()
+    with pytest.raises(AllocatorError, match=r"1\.1 cannot be forked: 1\.2 waits for it"):
+        it.fork(first, 3)
+    assert it.columns() == before
+    it.store(first, 1, (9,))
+    assert second.source is None and second.stored == 4
+    it.check_contents()
+    it.fork(first, 3)
+    it.check_contents()
