@@ -45,7 +45,7 @@ class LiveSession:
         self._wake = threading.Condition()
         self._commands: deque[Command] = deque()
         self._notices: deque[Notice] = deque(maxlen=100)
-        self._selection: tuple[int | None, int | None] = (None, None)
+        self._selection: tuple[int | None, int | None, bool] = (None, None, False)
         self._speed = speed
         self._paused = paused
         self._steps_asked = 0
@@ -94,11 +94,13 @@ class LiveSession:
                 self._wake.notify()
         return self._snapshot
 
-    def select(self, *, block: int | None = None, sequence: int | None = None) -> None:
-        """Which block's and sequence's details later snapshots carry."""
-        if (block, sequence) != self._selection:
+    def select(
+        self, *, block: int | None = None, sequence: int | None = None, prefixes: bool = False
+    ) -> None:
+        """Which block's and sequence's details later snapshots carry, and whether the tree of prefixes."""
+        if (block, sequence, prefixes) != self._selection:
             with self._wake:
-                self._selection = (block, sequence)
+                self._selection = (block, sequence, prefixes)
                 self._stale = self._wanted = True
                 self._wake.notify()
 
@@ -197,7 +199,7 @@ class LiveSession:
             return
         assert self._observer is not None and self._source is not None and self._run is not None
         self._wanted = self._stale = False
-        block, sequence = self._selection
+        block, sequence, _ = self._selection
         self._snapshot = self._observer.snapshot(
             self._source,
             block=block,

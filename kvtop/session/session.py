@@ -140,8 +140,10 @@ class Session(Protocol):
         """The newest published snapshot (None before the first), and a request for a fresh one."""
         ...
 
-    def select(self, *, block: int | None = None, sequence: int | None = None) -> None:
-        """Which block's and sequence's details later snapshots carry."""
+    def select(
+        self, *, block: int | None = None, sequence: int | None = None, prefixes: bool = False
+    ) -> None:
+        """Which block's and sequence's details later snapshots carry, and whether the tree of prefixes."""
         ...
 
     def send(self, command: Command) -> None:

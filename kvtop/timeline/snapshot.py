@@ -144,6 +144,24 @@ class BlockDetail:
 
 
 @dataclass(frozen=True, slots=True)
+class Preemption:
+    """One time that a sequence's group lost its blocks: why, and what that cost."""
+
+    step: int
+    mode: str
+    """`swap` or `recompute`."""
+    why: str
+    """Who needed how many blocks, in words."""
+    blocks_short: int
+    blocks: int
+    """Table entries that the sequence gave up."""
+    tokens: int
+    """Its stored tokens then: computed again after `recompute`, moved twice after `swap`."""
+    resumed: int | None
+    """The step in which it ran again; None while it waits."""
+
+
+@dataclass(frozen=True, slots=True)
 class SequenceDetail:
     """The sequence under the cursor, in full."""
 
@@ -151,6 +169,8 @@ class SequenceDetail:
     name: str
     prompt_token_ids: tuple[int, ...]
     generated_token_ids: tuple[int, ...]
+    preemptions: tuple[Preemption, ...] = ()
+    """Oldest first; the newest 32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +184,56 @@ class StepFigures:
     update_seconds: float
     tokens_per_second: float | None
     steps_per_second: float | None
+    kv_bytes_read: int | None = None
+    """Bytes of K/V that the step's attention read, each sequence's once; None when a block's size is not
+    known."""
+
+
+class FlashKind(IntEnum):
+    """What made blocks flash in the map."""
+
+    COPIED = 0
+    EVICTED = 1
+    PREEMPTED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Flash:
+    """Something that happened to some blocks and that the map shows for a moment."""
+
+    serial: int
+    """Counts up from 1, never reused: a screen draws those above the last it has seen."""
+    kind: FlashKind
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What attention read for one sequence in the newest step."""
+
+    sequence: int
+    name: str
+    tokens: int
+    """Positions whose K/V was read: the sequence's stored tokens after the step."""
+    table: NDArray[np.int32]
+    """Physical blocks that hold those positions, by logical index."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixNode:
+    """One block that can be found by its content, as a node of the tree of prefixes."""
+
+    block: int
+    hash: int
+    parent: int | None
+    """Hash of the chain before it; None for the first block of a prompt."""
+    depth: int
+    """Its logical index: 0 for the first block of a prompt."""
+    ref_count: int
+    hits: int
+    """How often a sequence took it from the cache since it was cached."""
+    token_ids: tuple[int, ...]
+    touched: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +253,8 @@ class Source:
     seed: int | None
     preemption: str | None
     max_sequences: int | None
+    max_positions: int | None = None
+    """Tokens that a sequence may have at most; None without a limit or when not published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,5 +275,15 @@ class Snapshot:
     block_detail: BlockDetail | None = None
     sequence_detail: SequenceDetail | None = None
     caption: str = ""
+    trace: tuple[AnyEvent, ...] = ()
+    """The newest events of every kind but `Advanced` and `StepBegan`, oldest first; at most 1,024."""
+    flashes: tuple[Flash, ...] = ()
+    """The newest, oldest first; at most 256."""
+    reads: tuple[Read, ...] = ()
+    """What the newest step's attention read, a sequence each."""
+    prefixes: tuple[PrefixNode, ...] | None = None
+    """The cached chains depth first, each parent before its children; None unless asked for."""
+    prefixes_left_out: int = 0
+    """Cached blocks beyond those in `prefixes`, which has at most 4,096."""
     schema: int = SCHEMA_VERSION
     extra: dict[str, Any] = field(default_factory=dict)

@@ -144,7 +144,9 @@ class FakeSession:
             self.advance()
         return self.published
 
-    def select(self, *, block: int | None = None, sequence: int | None = None) -> None:
+    def select(
+        self, *, block: int | None = None, sequence: int | None = None, prefixes: bool = False
+    ) -> None:
         self.selected = {"block": block, "sequence": sequence}
         if self.published is not None:
             self.publish()
