@@ -1,4 +1,4 @@
-"""The one table of actions: keys, key bar and help are all made from it, and so will be a user's key map."""
+"""The one table of actions: keys, key bar, help, palette and a person's key map are all made from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Action:
     """Something a key does."""
 
     id: str
-    """Names the method `action_<id>` of screen or app, and the entry of a key map."""
+    """Names the method that does it, and the entry of a key map."""
     keys: tuple[str, ...]
     """Textual's key names; the first is shown."""
     help: str
@@ -34,22 +34,34 @@ class Action:
     """The session command it needs; without it the key is neither bound nor shown."""
     needs_sequence: bool = False
     """Whether it acts on the selected sequence."""
+    panel: str = ""
+    """The panel whose body does it, as `do_<id>`, unless the panel that has the keys can; empty when app
+    or screen do it, as `action_<id>`."""
 
     @property
     def binding(self) -> str:
-        """The action as Textual names it: cursors belong to the screen, all else to the app."""
-        return self.id if self.section == "Moving" else f"app.{self.id}"
+        """The action as Textual names it: cursors and panels belong to the screen, all else to the app."""
+        if self.panel:
+            return f"panel('{self.id}')"
+        return self.id if self.section in ("Moving", "View") else f"app.{self.id}"
 
     @property
     def label(self) -> str:
         """Its first key as people write it."""
-        return key_label(self.keys[0])
+        return key_label(self.keys[0]) if self.keys else ""
 
 
 _LABELS = {
     "left_square_bracket": "[",
     "right_square_bracket": "]",
     "question_mark": "?",
+    "slash": "/",
+    "backslash": "\\",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "plus": "+",
+    "minus": "-",
+    "space": "Space",
     "tab": "Tab",
     "shift+tab": "S-Tab",
     "enter": "Enter",
@@ -70,12 +82,41 @@ def key_label(key: str) -> str:
     if key in _LABELS:
         return _LABELS[key]
     if key.startswith("ctrl+"):
-        return "^" + key[5:].upper()
+        return "^" + _LABELS.get(key[5:], key[5:].upper())
     return key.upper() if len(key) > 1 else key
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("help", ("f1", "question_mark", "h"), "this page", "Program", "Help"),
+    # -- htop's bar, in htop's order ----------------------------------------------------------------------
+    Action(
+        "help", ("f1", "question_mark", "h"), "all keys, on pages that can be searched", "Program", "Help"
+    ),
+    Action("setup", ("f2", "S"), "settings, with a preview of the theme", "Program", "Setup"),
+    Action(
+        "search",
+        ("f3", "slash"),
+        "search as you type; Enter keeps, F3 again goes to the next",
+        "List",
+        "Search",
+        panel="table",
+    ),
+    Action("filter", ("f4", "backslash"), "show only rows with a text", "List", "Filter", panel="table"),
+    Action(
+        "tree",
+        ("f5", "t"),
+        "samples and beams under their request, or a flat list",
+        "List",
+        "Tree",
+        panel="table",
+    ),
+    Action(
+        "sort",
+        ("f6", "less_than_sign", "greater_than_sign"),
+        "choose what to sort by",
+        "List",
+        "Sort",
+        panel="table",
+    ),
     Action("slower", ("f7", "left_square_bracket"), "fewer steps a second", "Generator", "Slower", SetSpeed),
     Action(
         "faster",
@@ -99,6 +140,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("step", ("n",), "run one step and stay paused", "Generator", "Step", StepOnce),
     Action("add", ("a",), "add a request", "Generator", "Add", AddRequest),
     Action("burst", ("A",), "add a burst of eight requests", "Generator", "Burst", AddBurst),
+    Action("palette", ("ctrl+p",), "find an action by its name", "Program", "Palette"),
+    # -- on the selected sequence -------------------------------------------------------------------------
     Action(
         "fork",
         ("f",),
@@ -120,18 +163,44 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "swap", ("s",), "preempt its group: copy its blocks to host memory", "Sequence", "Swap", Preempt, True
     ),
+    Action("tag", ("space",), "tag the row: its blocks stay lit", "List", panel="table"),
+    Action("untag", ("U",), "untag all rows", "List", panel="table"),
+    Action("follow", ("F",), "keep the cursor on its sequence wherever it moves", "List", panel="table"),
+    Action("invert", ("I",), "invert the order", "List", panel="table"),
+    Action("expand", ("plus",), "unfold a group or a chain; in the map zoom in", "List", panel="table"),
+    Action("collapse", ("minus",), "fold a group or a chain; in the map zoom out", "List", panel="table"),
+    # -- what is shown ------------------------------------------------------------------------------------
+    Action("preset_overview", ("1",), "overview: meters, map, sequences, events", "View"),
+    Action("preset_map", ("2",), "the block map alone", "View"),
+    Action("preset_tables", ("3",), "block tables: logical blocks across, physical ids in the cells", "View"),
+    Action("preset_prefixes", ("4",), "the tree of cached prefixes", "View"),
+    Action("preset_compare", ("5",), "paged beside contiguous memory", "View"),
+    Action("preset_timeline", ("6",), "events and rates over time", "View"),
+    Action("preset_kernel", ("7",), "what this step's attention read", "View"),
+    Action("zoom_panel", ("o",), "the panel to full size, and back", "View"),
+    Action("split_left", ("ctrl+left",), "move the border of the panel left", "View"),
+    Action("split_right", ("ctrl+right",), "move the border of the panel right", "View"),
+    Action("split_up", ("ctrl+up",), "move the border of the panel up", "View"),
+    Action("split_down", ("ctrl+down",), "move the border of the panel down", "View"),
+    # -- moving -------------------------------------------------------------------------------------------
     Action("next_panel", ("tab",), "next panel", "Moving"),
     Action("previous_panel", ("shift+tab",), "previous panel", "Moving"),
-    Action("move_up", ("up",), "previous sequence; in the map one row up; in the log older", "Moving"),
-    Action("move_down", ("down",), "next sequence; in the map one row down; in the log newer", "Moving"),
-    Action("move_left", ("left",), "in the map: previous block", "Moving"),
-    Action("move_right", ("right",), "in the map: next block", "Moving"),
+    Action("move_up", ("up",), "a row up; in a log an older line", "Moving"),
+    Action("move_down", ("down",), "a row down; in a log a newer line", "Moving"),
+    Action("move_left", ("left",), "a block to the left", "Moving"),
+    Action("move_right", ("right",), "a block to the right", "Moving"),
     Action("page_up", ("pageup",), "a page up", "Moving"),
     Action("page_down", ("pagedown",), "a page down", "Moving"),
     Action("first", ("home",), "the first row or block", "Moving"),
-    Action("last", ("end",), "the last row or block; in the log the newest", "Moving"),
-    Action("inspect", ("enter",), "from a sequence to its first block, from a block to its owner", "Moving"),
-    Action("back", ("escape",), "let go of what is selected", "Moving"),
+    Action("last", ("end",), "the last row or block; in a log the newest line", "Moving"),
+    Action(
+        "inspect",
+        ("enter",),
+        "from a sequence to its first block, from a block to its owner; in a coarse map zoom in",
+        "Moving",
+    ),
+    Action("back", ("escape",), "zoom out, then let go of what is selected", "Moving"),
+    # -- program ------------------------------------------------------------------------------------------
     Action("screenshot", ("ctrl+s",), "save the screen as SVG and PNG", "Program"),
     Action("redraw", ("ctrl+l",), "draw the screen again", "Program"),
     Action("suspend_process", ("ctrl+z",), "suspend; fg in the shell comes back", "Program"),
@@ -140,7 +209,9 @@ ACTIONS: tuple[Action, ...] = (
 BY_ID = {action.id: action for action in ACTIONS}
 
 
-def available(supports: Iterable[type]) -> tuple[Action, ...]:
-    """The actions of a session that takes the commands `supports`."""
-    taken = frozenset(supports)
-    return tuple(action for action in ACTIONS if action.command is None or action.command in taken)
+def available(
+    supports: Iterable[type], *, readonly: bool = False, actions: tuple[Action, ...] = ACTIONS
+) -> tuple[Action, ...]:
+    """The actions of a session that takes the commands `supports`; `readonly` leaves those out."""
+    taken: frozenset[type] = frozenset() if readonly else frozenset(supports)
+    return tuple(action for action in actions if action.command is None or action.command in taken)

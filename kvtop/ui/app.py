@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from kvtop.session.session import Phase, Session, Status
 from kvtop.timeline.snapshot import SequenceRow, Snapshot
+from kvtop.ui.actions import Action
 from kvtop.ui.commands import CommandApp
 from kvtop.ui.palette import Palette, load_palette
-from kvtop.ui.rows import RowKey, TableRow, table_rows
+from kvtop.ui.rows import RowKey, TableOrder, TableRow, table_rows
+from kvtop.ui.screens.dashboard import Dashboard
 from kvtop.ui.screens.dialogs import Failure
-from kvtop.ui.screens.overview import Overview
 from kvtop.ui.system import SystemMemory, SystemProbe
 from kvtop.ui.terminal import Guard
 from kvtop.ui.text import visible
@@ -46,12 +48,20 @@ class KvtopApp(CommandApp):
         palette: Palette | None = None,
         folder: Path | None = None,
         probe: bool = True,
+        readonly: bool = False,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         colours = palette if palette is not None else load_palette()
-        super().__init__(session, colours, fps=fps, folder=folder if folder is not None else Path())
+        where = folder if folder is not None else Path()
+        super().__init__(session, colours, fps=fps, folder=where, readonly=readonly)
         self.title = title or "kvtop"
         self.guard: Guard | None = None
         self.selection = Selection()
+        self.order = TableOrder()
+        self.tags: frozenset[RowKey] = frozenset()
+        self.matches: frozenset[RowKey] = frozenset()
+        """Rows that a search has found."""
+        self._clock = clock
         self._subject = title
         self._probe_wanted = probe
         self._probe: SystemProbe | None = None
@@ -85,9 +95,9 @@ class KvtopApp(CommandApp):
         """The palette's colours that the style sheet names, before the theme is registered too."""
         return self.palette.textual_theme().variables
 
-    def get_default_screen(self) -> Overview:
-        """The overview is the only screen below the dialogs."""
-        return self.overview
+    def get_default_screen(self) -> Dashboard:
+        """The dashboard is the only screen below the dialogs."""
+        return self.dashboard
 
     def on_mount(self) -> None:
         """Draw the skeleton, then let the session begin: the first frame waits for no model."""
@@ -127,18 +137,19 @@ class KvtopApp(CommandApp):
         self.take_notices()
         self._sample(snapshot)
         self._notice_the_end(status)
-        drawn = (snapshot, self.selection, self._memory, _shown(status), self._beat(status))
+        chosen = self.selection, self.order, self.tags, self.matches
+        drawn = (snapshot, chosen, self._memory, _shown(status), self._beat(status))
         same = len(self._drawn) == len(drawn) and self._drawn[0] is snapshot and self._drawn[1:] == drawn[1:]
-        if same and not force and not self._texts_pending:
+        if same and not force and not self._texts_pending and not self.dashboard.animating:
             return
         texts = force or self._texts_due(status, drawn)
         self._texts_pending = not texts
         self._drawn, self._snapshot = drawn, snapshot
         if texts:
             self._texts_tick = self.ticks
-            self._rows = table_rows(snapshot) if snapshot is not None else []
+            self._rows = table_rows(snapshot, self.order) if snapshot is not None else []
             self._check_selection()
-        self.overview.draw(self.view(status), texts=texts)
+        self.dashboard.draw(self.view(status), texts=texts)
 
     def _notice_the_end(self, status: Status) -> None:
         """Say once that the session has failed or ended."""
@@ -170,7 +181,16 @@ class KvtopApp(CommandApp):
             rates=self._rates,
             used=self._used,
             beat=self._beat(status),
+            order=self.order,
+            tags=self.tags,
+            lit=self._lit(),
+            clock=self._clock(),
         )
+
+    def _lit(self) -> frozenset[RowKey]:
+        """Rows whose blocks stay bright."""
+        row = self.selection.row
+        return self.tags | self.matches | (frozenset((row,)) if row is not None else frozenset())
 
     def _decode(self, token_ids: Sequence[int]) -> str:
         return visible(self.session.text(token_ids))
@@ -213,9 +233,41 @@ class KvtopApp(CommandApp):
         """Select a row and a block, and ask the session for their details."""
         self.selection = selection
         row = self._sequence_of(selection.row)
-        self.session.select(block=selection.block, sequence=row.id if row is not None else None)
+        self.session.select(
+            block=selection.block,
+            sequence=row.id if row is not None else None,
+            prefixes=self.dashboard.preset.id == "prefixes",
+        )
         if draw:
             self.refresh_view()
+
+    def set_order(self, order: TableOrder) -> None:
+        """Sort, filter or fold the table anew."""
+        self.order = order
+        self.layout_changed()
+        self.refresh_view(force=True)
+
+    def set_tags(self, tags: frozenset[RowKey]) -> None:
+        """Tag these rows and no others."""
+        self.tags = tags
+        self.refresh_view(force=True)
+
+    def set_matches(self, matches: frozenset[RowKey]) -> None:
+        """These rows are what a search has found."""
+        self.matches = matches
+        self.refresh_view(force=True)
+
+    def preset_changed(self) -> None:
+        """Ask the session for what the new preset shows, and remember it."""
+        self.select(self.selection)
+        self.layout_changed()
+
+    def layout_changed(self) -> None:
+        """Preset, borders or order differ from what was saved."""
+
+    async def perform(self, action: Action) -> None:
+        """Do what the key of an action does, on the dashboard."""
+        await self.run_action(action.binding, self.dashboard)
 
     def selected_sequence(self) -> SequenceRow | None:
         """The sequence that the cursor is on; of a group the first."""

@@ -27,12 +27,12 @@ from kvtop.session.session import (
     StepOnce,
 )
 from kvtop.timeline.snapshot import SequenceRow
-from kvtop.ui.actions import BY_ID, available
+from kvtop.ui.actions import BY_ID, Action, available
 from kvtop.ui.palette import Palette
 from kvtop.ui.screens.add_request import AddRequestForm
+from kvtop.ui.screens.dashboard import Dashboard
 from kvtop.ui.screens.dialogs import Confirm
 from kvtop.ui.screens.help import Help
-from kvtop.ui.screens.overview import Overview
 from kvtop.ui.text import visible
 
 if TYPE_CHECKING:
@@ -46,14 +46,17 @@ NOTICE_SECONDS = 4
 class CommandApp(App[None]):
     """The app's actions. What is drawn, and when, is `KvtopApp`'s."""
 
-    def __init__(self, session: Session, palette: Palette, *, fps: float, folder: Path) -> None:
+    def __init__(
+        self, session: Session, palette: Palette, *, fps: float, folder: Path, readonly: bool = False
+    ) -> None:
         self.palette = palette
         super().__init__()
         self.session = session
         self.fps = fps
         self.folder = folder
-        self.actions = available(session.supports)
-        self.overview = Overview(self.actions)
+        self.actions = available(session.supports, readonly=readonly)
+        self._by_id = {action.id: action for action in self.actions}
+        self.dashboard = Dashboard(self.actions)
         self.failed = False
         self.ticks = 0
         self._notices: list[Notice] = []
@@ -89,22 +92,25 @@ class CommandApp(App[None]):
     def _show_notice(self) -> None:
         """Show the newest notice, or none when it has been read."""
         if self._notices:
-            self.overview.tell(self._notices[-1])
+            self.dashboard.tell(self._notices[-1])
             self._notices.clear()
             self._notice_until = self.ticks + max(1, round(self.fps * NOTICE_SECONDS))
-        elif self.overview.key_bar.notice is not None and self.ticks >= self._notice_until:
-            self.overview.tell(None)
+        elif self.dashboard.key_bar.notice is not None and self.ticks >= self._notice_until:
+            self.dashboard.tell(None)
 
     # -- actions ------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A key whose command the session does not take is not bound; a screen too small only quits."""
-        known = BY_ID.get(action)
-        if known is None:
+        if action not in BY_ID:
             return True
-        if self.overview.too_small and action not in ("quit", "suspend_process"):
+        if self.dashboard.too_small and action not in ("quit", "suspend_process"):
             return False
-        return known in self.actions
+        return action in self._by_id
+
+    def action_of(self, name: str) -> Action:
+        """An action by its id. Raises KeyError for one that this session does not have."""
+        return self._by_id[name]
 
     async def action_quit(self) -> None:
         """Leave. 1 when the session failed."""
@@ -112,6 +118,15 @@ class CommandApp(App[None]):
 
     def action_help(self) -> None:
         self.push_screen(Help(self.actions, self.palette))
+
+    def action_palette(self) -> None:
+        """Textual's command palette over the table of actions."""
+        from textual.command import CommandPalette
+
+        from kvtop.ui.finder import ActionProvider
+
+        if not CommandPalette.is_open(self):
+            self.push_screen(CommandPalette(providers=[ActionProvider], placeholder="What to do?"))
 
     def action_pause(self) -> None:
         paused = self.session.status.phase is Phase.PAUSED

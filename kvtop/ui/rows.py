@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,21 @@ class TableRow:
     """The sequences it stands for."""
 
 
-def table_rows(snapshot: Snapshot) -> list[TableRow]:
+@dataclass(frozen=True, slots=True)
+class TableOrder:
+    """What a person chose to see in the table."""
+
+    sort: str = "arrival"
+    inverted: bool = False
+    tree: bool = True
+    """Whether samples and beams stand under a row of their request."""
+    filter: str = ""
+    search: str = ""
+    folded: frozenset[int] = frozenset()
+    """Requests whose branches are not shown."""
+
+
+def table_rows(snapshot: Snapshot, order: TableOrder = TableOrder()) -> list[TableRow]:
     """The table's rows in the snapshot's order; a group stands where its first sequence does."""
     groups: dict[int, list[SequenceRow]] = {}
     for sequence in snapshot.sequences:
@@ -124,6 +139,12 @@ def _hit(sequence: SequenceRow) -> int | None:
     if not sequence.prompt_tokens or not (sequence.blocks or sequence.preemptions):
         return None
     return round(100 * sequence.prefix_hit_tokens / sequence.prompt_tokens)
+
+
+def blocks_of_rows(snapshot: Snapshot, keys: Iterable[RowKey]) -> NDArray[np.bool_] | None:
+    """A mask of the device blocks that some rows' sequences hold; None when they hold none."""
+    masks = [mask for key in keys if (mask := blocks_of(snapshot, key)) is not None]
+    return np.logical_or.reduce(masks) if masks else None
 
 
 def blocks_of(snapshot: Snapshot, key: RowKey) -> NDArray[np.bool_] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kvtop.session.session import Phase, Status
 from kvtop.timeline.snapshot import Snapshot
 from kvtop.ui.palette import Palette
-from kvtop.ui.rows import RowKey, TableRow
+from kvtop.ui.rows import RowKey, TableOrder, TableRow
 from kvtop.ui.system import SystemMemory
 
 SPARK = "▁▂▃▄▅▆▇█"
@@ -42,6 +42,9 @@ class History:
         return "".join(SPARK[min(7, max(0, round(value / top * 7)))] for value in shown)
 
 
+NO_ROWS: frozenset[RowKey] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One frame's content. Widgets read it and keep nothing of it but what they draw."""
@@ -61,6 +64,17 @@ class View:
     """Moves while loading."""
     used: History = field(default_factory=History)
     """Used blocks."""
+    order: TableOrder = field(default_factory=TableOrder)
+    """How the table's rows are sorted, filtered and folded; `rows` are in this order already."""
+    tags: frozenset[RowKey] = NO_ROWS
+    """Rows that a person has tagged."""
+    lit: frozenset[RowKey] = NO_ROWS
+    """Rows whose blocks stay bright while all others are dimmed: the selected one, the tagged ones, those
+    that a search matches. Empty when nothing is dimmed."""
+    clock: float = 0.0
+    """Seconds, for what fades; only differences mean something."""
+    flashing: bool = True
+    """Whether copies, evictions and preemptions flash in the map."""
 
     @property
     def loading(self) -> bool:

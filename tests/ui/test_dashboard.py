@@ -145,7 +145,7 @@ async def test_the_log_tells_what_happened(drive, session) -> None:
 async def test_a_snapshot_that_did_not_change_draws_nothing(drive, session, monkeypatch) -> None:
     async with drive(session, NORMAL) as driven:
         drawn = []
-        monkeypatch.setattr(driven.app.overview, "draw", lambda *a, **k: drawn.append(1))
+        monkeypatch.setattr(driven.app.dashboard, "draw", lambda *a, **k: drawn.append(1))
         driven.app.refresh_view()
         assert drawn == []
         session.advance()
@@ -155,7 +155,7 @@ async def test_a_snapshot_that_did_not_change_draws_nothing(drive, session, monk
 
 async def test_only_rows_that_differ_are_made_again(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        table, block_map = driven.app.overview.table, driven.app.overview.block_map
+        table, block_map = driven.app.dashboard.table, driven.app.dashboard.block_map
         view = driven.app.view(session.status)
         assert table.show(view) == []
         assert block_map.show(view) == []
@@ -187,7 +187,7 @@ async def test_a_terminal_that_has_not_taken_the_last_frame_gets_no_other(
 
 async def test_a_selected_sequence_lights_its_blocks_and_dims_the_rest(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        block_map = driven.app.overview.block_map
+        block_map = driven.app.dashboard.block_map
         await driven.press("down")
         key = driven.app.selection.row
         tables = [row.table for row in session.published.sequences if row.request == key.request]
@@ -206,12 +206,12 @@ async def test_the_cursor_stays_on_its_sequence_when_rows_move(drive, session) -
     async with drive(session, NORMAL) as driven:
         await driven.press("down", "down", "down")
         before = driven.selected
-        place = driven.app.overview.table._place
+        place = driven.app.dashboard.table._place
         session.sequences = session.sequences[5:] + session.sequences[:5]
         session.publish()
         await driven.settle()
         assert driven.selected == before
-        assert driven.app.overview.table._place != place
+        assert driven.app.dashboard.table._place != place
 
 
 async def test_a_sequence_that_leaves_is_let_go_and_named(drive, session) -> None:
@@ -247,19 +247,19 @@ async def test_home_end_and_pages_move_the_cursor(drive, session) -> None:
         await driven.press("end")
         assert driven.app.selection.row == rows[-1]
         await driven.press("pageup")
-        assert driven.app.selection.row == rows[-1 - driven.app.overview.table.page()]
+        assert driven.app.selection.row == rows[-1 - driven.app.dashboard.table.page()]
         await driven.press("home")
         assert driven.app.selection.row == rows[0]
         await driven.press("pagedown")
-        assert driven.app.selection.row == rows[driven.app.overview.table.page()]
+        assert driven.app.selection.row == rows[driven.app.dashboard.table.page()]
         await driven.press("up")
-        assert driven.app.selection.row == rows[driven.app.overview.table.page() - 1]
+        assert driven.app.selection.row == rows[driven.app.dashboard.table.page() - 1]
 
 
 async def test_a_selected_block_shows_owners_tokens_and_life(drive, session) -> None:
     shared = int(np.flatnonzero(session.published.blocks.ref_count > 2)[0])
     async with drive(session, (120, 60)) as driven:
-        columns = driven.app.overview.block_map.geometry.columns
+        columns = driven.app.dashboard.block_map.geometry.columns
         await driven.press("shift+tab", "right")
         assert driven.app.selection.block == 0
         await driven.press(*["right"] * (shared % columns), *["down"] * (shared // columns))
@@ -279,7 +279,7 @@ async def test_a_selected_block_shows_owners_tokens_and_life(drive, session) -> 
 
 async def test_arrows_move_the_block_cursor_by_rows_and_stop_at_the_edges(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        columns = driven.app.overview.block_map.geometry.columns
+        columns = driven.app.dashboard.block_map.geometry.columns
         await driven.press("shift+tab", "down", "down")
         assert driven.app.selection.block == columns
         await driven.press("up", "up", "left")
@@ -294,7 +294,7 @@ async def test_arrows_move_the_block_cursor_by_rows_and_stop_at_the_edges(drive,
 
 async def test_the_mouse_selects_blocks_and_sequences(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        geometry = driven.app.overview.block_map.geometry
+        geometry = driven.app.dashboard.block_map.geometry
         await driven.pilot.click("#map", offset=(geometry.label + 3, 2))
         await driven.settle()
         assert driven.app.selection.block == 2 * geometry.columns + 3
@@ -311,23 +311,23 @@ async def test_enter_goes_from_sequence_to_block_and_back(drive, session) -> Non
         await driven.press("enter")
         owner = session.published.block_detail.owners[0]
         assert driven.selected == (owner.sequence >> 16, owner.sequence & 0xFFFF)
-        assert driven.app.focused is driven.app.overview.table
+        assert driven.app.focused is driven.app.dashboard.table
 
 
 async def test_tab_goes_round_the_panels(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        seen = [driven.app.overview.panel]
+        seen = [driven.app.dashboard.panel]
         for _ in range(3):
             await driven.press("tab")
-            seen.append(driven.app.overview.panel)
+            seen.append(driven.app.dashboard.panel)
         assert seen == ["table", "log", "map", "table"]
         await driven.press("shift+tab")
-        assert driven.app.overview.panel == "map"
+        assert driven.app.dashboard.panel == "map"
 
 
 async def test_the_log_can_be_scrolled_and_stays_where_it_is(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        log = driven.app.overview.event_log
+        log = driven.app.dashboard.event_log
         await driven.press("tab", "up", "up")
         assert log.bottom is not None
         kept = [strip.text for strip in log.strips]
@@ -402,7 +402,7 @@ async def test_growing_and_shrinking_the_terminal_keeps_the_picture_whole(drive,
 
 async def test_more_blocks_than_cells_are_summed_up_and_said(drive, make_session) -> None:
     async with drive(make_session(50_000).run(30), NORMAL) as driven:
-        each = driven.app.overview.block_map.geometry.each
+        each = driven.app.dashboard.block_map.geometry.each
         assert each > 1
         assert f"1 half cell = {each} blocks" in driven.text
 
@@ -410,8 +410,8 @@ async def test_more_blocks_than_cells_are_summed_up_and_said(drive, make_session
 async def test_without_colours_glyphs_tell_the_states(drive, make_session, monkeypatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with drive(make_session(50_000).run(30), NORMAL) as driven:
-        assert not driven.app.overview.block_map.geometry.half
-        assert "▀" not in "".join(strip.text for strip in driven.app.overview.block_map.strips)
+        assert not driven.app.dashboard.block_map.geometry.half
+        assert "▀" not in "".join(strip.text for strip in driven.app.dashboard.block_map.strips)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ async def test_abort_can_be_refused(drive, session, key) -> None:
     async with drive(session, SMALL) as driven:
         await driven.press("down", "k", key)
         assert session.sent == []
-        assert driven.app.screen is driven.app.overview
+        assert driven.app.screen is driven.app.dashboard
         assert driven.app.is_running
 
 
@@ -116,7 +116,7 @@ async def test_help_lists_every_key_of_the_table(drive, session, key) -> None:
         for action in ACTIONS:
             assert f"  {' '.join(map(key_label, action.keys)):<12}{action.help}"[:60] in driven.text
         await driven.press("escape")
-        assert driven.app.screen is driven.app.overview
+        assert driven.app.screen is driven.app.dashboard
 
 
 async def test_keys_without_a_command_are_neither_bound_nor_shown(drive, make_session) -> None:
@@ -128,7 +128,7 @@ async def test_keys_without_a_command_are_neither_bound_nor_shown(drive, make_se
             assert word not in bar
         await driven.press("down", "n", "a", "A", "f", "p", "s", "k", "f7", "f8")
         assert session.sent == []
-        assert driven.app.screen is driven.app.overview
+        assert driven.app.screen is driven.app.dashboard
         await driven.press("question_mark")
         assert "fork the selected" not in driven.text
     assert len(available({ses.Pause})) < len(ACTIONS)
@@ -169,14 +169,14 @@ async def test_a_request_is_added_through_the_form(drive, session) -> None:
         assert isinstance(driven.app.screen, AddRequestForm)
         await driven.press("h", "i", "tab", "tab", "tab", "4", "enter")
         assert session.sent == [ses.AddRequest(prompt="hi", n=4)]
-        assert driven.app.screen is driven.app.overview
+        assert driven.app.screen is driven.app.dashboard
 
 
 async def test_the_form_can_be_left(drive, session) -> None:
     async with drive(session, SMALL) as driven:
         await driven.press("a", "x", "escape")
         assert session.sent == []
-        assert driven.app.screen is driven.app.overview
+        assert driven.app.screen is driven.app.dashboard
 
 
 async def test_a_wrong_field_is_named_and_gets_the_keys(drive, session) -> None:

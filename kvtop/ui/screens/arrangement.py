@@ -1,8 +1,9 @@
-"""Where the parts of the overview stand, for every size of the terminal: one pure function and its layout."""
+"""Where the parts of the dashboard stand: regions cut out of the screen by a tree of movable splits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from textual.geometry import NULL_OFFSET, NULL_SPACING, Region, Size
 from textual.layout import ArrangeResult, Layout, WidgetPlacement
@@ -10,64 +11,83 @@ from textual.widget import Widget
 
 MINIMUM = Size(60, 18)
 """Below this there is only a line that says so."""
-WIDE = 110
-"""From this width on map and table stand side by side."""
-STACKED = Size(70, 22)
-"""From this size on map and table stand one above the other; below, one panel at a time."""
-TALL = 30
-"""From this height on the meters have their fifth line."""
-METERS = 5
 
 Regions = dict[str, Region]
+Shares = Mapping[str, float]
+"""Name of a split -> share of the room that its first part has, where a person has moved it."""
 
 
-def arrange(size: Size, focus: str, *, block_selected: bool) -> Regions:
-    """Regions of `header`, `meters`, `keys` and of the panels `map`, `table`, `log`, `inspector` that fit.
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Two parts beside (`across`) or above each other. Splits of one name move together."""
 
-    Where there is room for few panels, the one that has the `focus` is among them, and a selected block
-    gets its inspector beside the map. Below the minimum there is only `too-small`.
+    name: str
+    across: bool
+    first: Node
+    second: Node
+    share: float
+    """Share of the first part until somebody moves the border."""
+    least: tuple[int, int] = (8, 6)
+    """Cells or rows that each part keeps."""
+
+    def cut(self, room: int, shares: Shares) -> int:
+        """Cells (or rows) of the first part in `room` of them. The second part's least comes last."""
+        size = round(room * shares.get(self.name, self.share))
+        return max(1, min(max(size, self.least[0]), max(room - self.least[1], room // 2), room - 1))
+
+
+Node = str | Split
+"""A panel's name, or a split of two nodes."""
+
+
+def place(node: Node, region: Region, shares: Shares) -> Regions:
+    """The region of every panel of a tree."""
+    if isinstance(node, str):
+        return {node: region}
+    first, second = _halves(node, region, shares)
+    return place(node.first, first, shares) | place(node.second, second, shares)
+
+
+def panels(node: Node) -> tuple[str, ...]:
+    """The panels of a tree, from the first to the last."""
+    return (node,) if isinstance(node, str) else panels(node.first) + panels(node.second)
+
+
+def _halves(split: Split, region: Region, shares: Shares) -> tuple[Region, Region]:
+    room = region.width if split.across else region.height
+    cut = split.cut(room, shares)
+    return region.split_vertical(cut) if split.across else region.split_horizontal(cut)
+
+
+def borders(node: Node, region: Region, shares: Shares) -> Iterator[tuple[Split, Region]]:
+    """Every split of a tree with the region that it divides, the outermost first."""
+    if isinstance(node, Split):
+        yield node, region
+        first, second = _halves(node, region, shares)
+        yield from borders(node.first, first, shares)
+        yield from borders(node.second, second, shares)
+
+
+def border_at(node: Node, region: Region, shares: Shares, x: int, y: int) -> tuple[Split, Region] | None:
+    """The split whose border passes through a cell, with the region it divides.
+
+    A border is the last column (row) of the first part and the first one of the second.
     """
-    width, height = size
-    if width < MINIMUM.width or height < MINIMUM.height:
-        return {"too-small": Region(0, 0, width, height)}
-    meters = METERS if height >= TALL else METERS - 1
-    body = Region(0, 1 + meters, width, height - meters - 2)
-    regions = {
-        "header": Region(0, 0, width, 1),
-        "meters": Region(0, 1, width, meters),
-        "keys": Region(0, height - 1, width, 1),
-    }
-    second = "inspector" if block_selected and focus == "map" else "log" if focus == "log" else "table"
-    if width >= WIDE:
-        regions |= _side_by_side(body, second)
-    elif width >= STACKED.width and height >= STACKED.height:
-        regions |= _stacked(body, second, block_selected=block_selected)
-    elif second == "inspector":
-        map_part, rest = body.split_horizontal(body.height - 6)
-        regions |= {"map": map_part, "inspector": rest}
-    else:
-        regions["map" if focus == "map" else second] = body
-    return regions
+    found = None
+    for split, whole in borders(node, region, shares):
+        first, _ = _halves(split, whole, shares)
+        edge = first.right if split.across else first.bottom
+        if whole.contains(x, y) and (x if split.across else y) in (edge - 1, edge):
+            found = split, whole
+    return found
 
 
-def _side_by_side(body: Region, second: str) -> Regions:
-    """Map at the left, tables at the right; below them, where it is tall enough, inspector and log."""
-    left, right = body.split_vertical(body.width * 42 // 100)
-    if body.height < 22:
-        return {"map": left, second: right}
-    below = max(9, min(body.height // 3, 18))
-    upper_left, lower_left = left.split_horizontal(body.height - below)
-    upper_right, lower_right = right.split_horizontal(body.height - below)
-    return {"map": upper_left, "inspector": lower_left, "table": upper_right, "log": lower_right}
-
-
-def _stacked(body: Region, second: str, *, block_selected: bool) -> Regions:
-    """Map above, one panel below; a third where it is tall enough."""
-    upper, lower = body.split_horizontal(max(10, body.height * 2 // 5))
-    if lower.height < 20:
-        return {"map": upper, second: lower}
-    middle, bottom = lower.split_horizontal(lower.height - max(8, lower.height * 2 // 5))
-    return {"map": upper, "table": middle, "inspector" if block_selected else "log": bottom}
+def border_of(node: Node, panel: str, *, across: bool) -> Split | None:
+    """The innermost split in a direction that has the panel on one side."""
+    if isinstance(node, str) or panel not in panels(node):
+        return None
+    inner = border_of(node.first if panel in panels(node.first) else node.second, panel, across=across)
+    return inner or (node if node.across is across else None)
 
 
 class Arrangement(Layout):
@@ -83,13 +103,14 @@ class Arrangement(Layout):
     ) -> ArrangeResult:
         """A frame `x-frame` gets the region of `x`, and `x` what is inside of it."""
         regions = self.regions(size)
+        names = {child.id for child in children}
         placements = []
         for child in children:
             name = child.id or ""
             region, order = regions.get(name.removesuffix("-frame")), 0
             if region is None:
                 continue
-            if f"{name}-frame" in {other.id for other in children}:
+            if f"{name}-frame" in names:
                 region, order = region.shrink((1, 1, 1, 1)), 1
             placements.append(WidgetPlacement(region, NULL_OFFSET, NULL_SPACING, child, order))
         return placements

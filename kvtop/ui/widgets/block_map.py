@@ -21,7 +21,7 @@ from kvtop.ui.blockgrid import (
 )
 from kvtop.ui.codestrip import Codes, CodeStrip
 from kvtop.ui.palette import ink_index
-from kvtop.ui.rows import RowKey, blocks_of
+from kvtop.ui.rows import RowKey, blocks_of, blocks_of_rows
 from kvtop.ui.text import count, visible, wrap
 from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder
@@ -46,7 +46,9 @@ class BlockMap(PanelBody):
         self._grid: Codes | None = None
         self._empty: Codes | None = None
         self._aggregator: Aggregator | None = None
-        self._lit_row: RowKey | None = None
+        self._lit_rows: frozenset[RowKey] = frozenset()
+        self.animating = False
+        """Whether something in the map fades, so that it has to be drawn though nothing changes."""
 
     def heading(self, view: View) -> tuple[str, str]:
         geometry = self.geometry
@@ -126,8 +128,7 @@ class BlockMap(PanelBody):
         inks = np.full(len(snapshot.sequences) + 1, DIM, np.uint8)
         for index, row in enumerate(snapshot.sequences):
             inks[index] = ink_index(row.request, row.branch)
-        selected = view.selection.row
-        lit = blocks_of(snapshot, selected) if selected is not None else None
+        lit = blocks_of_rows(snapshot, view.lit) if view.lit else None
         cursor = view.selection.block
         if cursor is not None and cursor >= len(columns.state):
             cursor = None
@@ -135,9 +136,9 @@ class BlockMap(PanelBody):
             aggregator = self._aggregator
             if aggregator is None:
                 aggregator = self._aggregator = Aggregator(geometry.each)
-            if selected is not None or self._lit_row is not None:
+            if view.lit or self._lit_rows:
                 aggregator.reset()
-            self._lit_row = selected
+            self._lit_rows = view.lit
             aggregator.update(columns, inks, lit, snapshot.step)
             place = None if cursor is None else geometry.item_of(cursor)
             if geometry.half:

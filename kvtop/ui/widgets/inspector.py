@@ -27,8 +27,6 @@ HINT = (
 class Inspector(PanelBody):
     """Shows the selected block; without one, the selected sequence."""
 
-    can_focus = False
-
     def heading(self, view: View) -> tuple[str, str]:
         selection = view.selection
         if selection.block is not None:

@@ -1,0 +1,16 @@
+"""Compare."""
+
+from __future__ import annotations
+
+from kvtop.ui.view import View
+from kvtop.ui.widgets.panel import PanelBody
+
+
+class Compare(PanelBody):
+    """Compare."""
+
+    def heading(self, view: View) -> tuple[str, str]:
+        return "Compare", ""
+
+    def lines(self, view: View, width: int, height: int) -> list[tuple[()]]:  # type: ignore[override]
+        return []

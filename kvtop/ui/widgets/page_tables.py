@@ -1,0 +1,16 @@
+"""Block tables."""
+
+from __future__ import annotations
+
+from kvtop.ui.view import View
+from kvtop.ui.widgets.panel import PanelBody
+
+
+class PageTables(PanelBody):
+    """Block tables."""
+
+    def heading(self, view: View) -> tuple[str, str]:
+        return "Block tables", ""
+
+    def lines(self, view: View, width: int, height: int) -> list[tuple[()]]:  # type: ignore[override]
+        return []
