@@ -19,8 +19,9 @@ import torch  # noqa: E402
 from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: E402
 from transformers.utils import logging as transformers_logging  # noqa: E402
 
-from kvtop.assembly import RunOptions, assemble  # noqa: E402
+from kvtop.assembly import assemble  # noqa: E402
 from kvtop.engine.hf import ModelError, convert, sources  # noqa: E402
+from kvtop.options import RunOptions  # noqa: E402
 from kvtop.workload.request import Request  # noqa: E402
 from kvtop.workload.scenario import load_scenario  # noqa: E402
 

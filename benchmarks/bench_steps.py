@@ -9,7 +9,8 @@ from measure import one_thread, say
 
 one_thread()
 
-from kvtop.assembly import RunOptions, assemble  # noqa: E402
+from kvtop.assembly import assemble  # noqa: E402
+from kvtop.options import RunOptions  # noqa: E402
 from kvtop.workload.scenario import load_scenario  # noqa: E402
 
 STEPS = 150

@@ -7,7 +7,6 @@ model, and torch with it, is loaded by `assemble`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import psutil
@@ -17,6 +16,7 @@ from kvtop.engine.null_runner import NullRunner
 from kvtop.engine.runner import Runner
 from kvtop.memory.cache_manager import CacheManager
 from kvtop.memory.events import EventBus, PreemptionMode
+from kvtop.options import RunOptions, UsageError
 from kvtop.scheduling.config import SchedulerConfig
 from kvtop.scheduling.scheduler import Scheduler
 from kvtop.session.run import Run
@@ -34,47 +34,6 @@ COLUMN_BYTES_PER_BLOCK = 32
 
 T = TypeVar("T")
 Progress = Callable[[str, float | None], None]
-
-
-class UsageError(Exception):
-    """Wrong options or input; the message is one line that names the remedy. Exit code 2."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """What the command line asks for; None where it is silent. Memory in bytes."""
-
-    model: str = "inside"
-    device: str = "auto"
-    dtype: str | None = None
-    blocks: int | None = None
-    kv_memory: int | None = None
-    memory_utilization: float | None = None
-    block_size: int | None = None
-    host_blocks: int | None = None
-    preemption: str | None = None
-    victim: str | None = None
-    max_sequences: int | None = None
-    token_budget: int | None = None
-    watermark: float | None = None
-    prefix_caching: bool = True
-    seed: int = 0
-    check: bool = False
-    keep_outputs: bool = False
-
-    def __post_init__(self) -> None:
-        named = {
-            "--blocks": self.blocks,
-            "--kv-memory": self.kv_memory,
-            "--memory-utilization": self.memory_utilization,
-        }
-        given = [name for name, value in named.items() if value is not None]
-        if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} all set the size of the pool: give one of them")
-        if self.model == "none" and given and given != ["--blocks"]:
-            raise UsageError(
-                f"{given[0]} needs a model to know a block's bytes: give --blocks with --model none"
-            )
 
 
 def assemble(options: RunOptions, scenario: Scenario, progress: Progress | None = None) -> Run:

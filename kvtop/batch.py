@@ -13,9 +13,9 @@ from time import perf_counter
 from typing import Any
 
 from kvtop import report as reports
-from kvtop.assembly import UsageError
 from kvtop.memory.errors import InvariantError
 from kvtop.memory.events import parse_sequence
+from kvtop.options import UsageError
 from kvtop.session.run import Run
 
 

@@ -112,7 +112,7 @@ def cli() -> None:
 )
 def run(**given: Any) -> None:
     """The live dashboard, or with --batch one line a step."""
-    from kvtop.assembly import RunOptions
+    from kvtop.options import RunOptions
     from kvtop.workload.scenario import load_scenario
 
     names = {name for name in RunOptions.__dataclass_fields__ if name in given}
@@ -128,6 +128,8 @@ def run(**given: Any) -> None:
     scenario = load_scenario(given["scenario"])
     # Spinning threads would fight the screen for the cores; torch reads this once, when it is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    # NumPy's BLAS is not used for anything: its threads would only cost their start.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if given["batch"]:
         try:
             sys.exit(_batch(options, scenario, given))
@@ -140,8 +142,9 @@ def run(**given: Any) -> None:
 
 
 def _batch(options: Any, scenario: Any, given: dict[str, Any]) -> int:
-    from kvtop.assembly import UsageError, assemble
+    from kvtop.assembly import assemble
     from kvtop.batch import BatchOptions, check_writable, run_batch
+    from kvtop.options import UsageError
 
     if given["as_json"] and given["as_csv"]:
         raise UsageError("--json and --csv exclude each other")
@@ -160,7 +163,7 @@ def _batch(options: Any, scenario: Any, given: dict[str, Any]) -> int:
 
 
 def _dashboard(options: Any, scenario: Any, given: dict[str, Any]) -> int:
-    from kvtop.assembly import UsageError, assemble
+    from kvtop.options import UsageError
 
     # Textual draws on standard error; all three have to be the terminal.
     streams = (sys.stdin, sys.stdout, sys.stderr)
@@ -172,7 +175,13 @@ def _dashboard(options: Any, scenario: Any, given: dict[str, Any]) -> int:
     from kvtop.ui.app import run_app
 
     speed = 20.0 if given["speed"] is None else given["speed"]
-    session = LiveSession(lambda progress: assemble(options, scenario, progress), speed=speed)
+
+    def build(progress: Any) -> Any:
+        from kvtop.assembly import assemble  # on the engine's thread: the first frame does not wait for it
+
+        return assemble(options, scenario, progress)
+
+    session = LiveSession(build, speed=speed)
     code = run_app(session, fps=given["fps"])
     if session.working:
         # It is loading a model or in the middle of a step: waiting for that would hold the shell up.

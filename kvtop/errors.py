@@ -11,7 +11,7 @@ def describe(error: BaseException) -> str | None:
     Changes nothing, and imports nothing: an error whose module was never loaded is not this one.
     """
     known = (
-        ("kvtop.assembly", "UsageError"),
+        ("kvtop.options", "UsageError"),
         ("kvtop.workload.spec", "ScenarioError"),
         ("kvtop.engine.hf.errors", "ModelError"),
     )

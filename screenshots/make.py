@@ -14,7 +14,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvtop.assembly import RunOptions, assemble
+from kvtop.assembly import assemble
+from kvtop.options import RunOptions
 from kvtop.session.live import LiveSession
 from kvtop.session.session import Phase
 from kvtop.ui.app import KvtopApp

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvtop.memory.events import PreemptionMode, request_of, sequence_name
-from kvtop.scheduling.sequence import GroupState
-from kvtop.session.run import Run
 from kvtop.session.session import Abort, AddBurst, AddRequest, Fork, Notice, Preempt
-from kvtop.workload.request import Request
+
+if TYPE_CHECKING:
+    # Engine and scheduler are imported by the engine's thread: the first frame does not wait for them.
+    from kvtop.session.run import Run
+    from kvtop.workload.request import Request
 
 
 def add_request(run: Run, command: AddRequest) -> Notice:
@@ -60,6 +62,8 @@ def abort(run: Run, command: Abort) -> Notice:
 
 
 def _add(run: Run, request: Request) -> Notice:
+    from kvtop.scheduling.sequence import GroupState
+
     group = run.engine.add(request)
     if group.state is GroupState.REJECTED:
         return Notice(f"request {request.id} was rejected: {group.wait_reason}", warning=True)

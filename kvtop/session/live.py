@@ -12,16 +12,18 @@ from collections import deque
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from kvtop.errors import describe
 from kvtop.memory.errors import AllocatorError
-from kvtop.scheduling.queues import SchedulerError
 from kvtop.session import commands as ask
 from kvtop.session.rates import RateMeter
-from kvtop.session.run import Run
 from kvtop.session.session import Command, Notice, Pause, Phase, Resume, SetSpeed, Status, StepOnce
-from kvtop.timeline.observer import Observer
 from kvtop.timeline.snapshot import Snapshot, Source, StepFigures
+
+if TYPE_CHECKING:
+    from kvtop.session.run import Run
+    from kvtop.timeline.observer import Observer
 
 Progress = Callable[[str, float | None], None]
 """Takes what is being done and, where that is known, the share that is done."""
@@ -139,6 +141,8 @@ class LiveSession:
         def progress(message: str, fraction: float | None) -> None:
             self._status = Status(Phase.LOADING, message, fraction, self._speed)
 
+        from kvtop.timeline.observer import Observer
+
         run = self._build(progress)
         pools = run.manager.pool.num_blocks, run.manager.block_size, run.manager.host_pool.num_blocks
         self._observer = Observer(*pools)
@@ -167,6 +171,8 @@ class LiveSession:
         self._update_status()
 
     def _carry_out(self, command: Command) -> None:
+        from kvtop.scheduling.queues import SchedulerError
+
         assert self._run is not None
         try:
             self._notices.append(ask.HANDLERS[type(command)](self._run, command))

@@ -106,8 +106,12 @@ class KvtopApp(CommandApp):
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
-        """Draw the first frame and start the session and the clock."""
+        """Draw the first frame; once it is on its way, start the session and the clock."""
         self.refresh_view(force=True)
+        self.call_after_refresh(self._start)
+
+    def _start(self) -> None:
+        """Start what would compete with the first frame for the processor."""
         self.session.start()
         self.set_interval(1 / self.fps, self._tick)
 

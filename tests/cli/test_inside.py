@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from kvtop.assembly import RunOptions, assemble
+from kvtop.assembly import assemble
+from kvtop.options import RunOptions
 from kvtop.workload.scenario import load_scenario
 
 

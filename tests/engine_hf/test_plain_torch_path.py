@@ -6,9 +6,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kvtop.assembly import RunOptions, assemble
+from kvtop.assembly import assemble
 from kvtop.engine.hf import runner as hf_runner
 from kvtop.kernels.gather_sdpa import GatherAttention
+from kvtop.options import RunOptions
 from kvtop.workload.scenario import load_scenario
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU on this machine")

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kvtop.assembly import RunOptions, assemble
+from kvtop.assembly import assemble
+from kvtop.options import RunOptions
 from kvtop.session.live import LiveSession
 from kvtop.workload.scenario import load_scenario
 

@@ -1,61 +1,149 @@
-"""The keys on one page, made from the table of actions."""
+"""The help: pages of keys and words, searched by typing."""
 
 from __future__ import annotations
 
 from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
-from kvtop.ui.actions import Action, key_label
+from kvtop.ui.actions import Action
+from kvtop.ui.help_pages import Page, found, pages
 from kvtop.ui.palette import Palette
+from kvtop.ui.text import visible
 
-READING = (
-    ("█", "used", "a used block, coloured by its owner; lower when partly filled"),
-    ("3", "shared", "a shared block, bright, with its reference count"),
-    ("·", "cached", "cached: reference count 0, can still be found by its hash"),
-    (" ", "track", "free"),
-)
+TERM = 16
+"""Width of the terms, in cells."""
 
 
 class Help(ModalScreen[None]):
-    """Any of its keys closes it."""
+    """Pages side by side; a search shows what matches on all of them."""
 
-    BINDINGS = [("escape,q,f1,question_mark,h,f10,enter", "dismiss", "Close")]
+    BINDINGS = [
+        ("escape", "leave", "Close"),
+        ("q,f1,question_mark,h,f10,enter", "dismiss", "Close"),
+        ("slash,f3", "search", "Search"),
+        ("left,shift+tab", "turn(-1)", "Page"),
+        ("right,tab", "turn(1)", "Page"),
+        ("up", "scroll(-1)", "Up"),
+        ("down", "scroll(1)", "Down"),
+        ("pageup", "page(-1)", "Page up"),
+        ("pagedown,space", "page(1)", "Page down"),
+        ("home", "edge(-1)", "Top"),
+        ("end", "edge(1)", "Bottom"),
+    ]
+    AUTO_FOCUS = ""
 
     def __init__(self, actions: tuple[Action, ...], palette: Palette) -> None:
         super().__init__()
-        self.actions = actions
         self.palette = palette
+        self.pages = pages(actions)
+        self.number = 0
+        self.words = ""
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(classes="dialog wide") as dialog:
-            dialog.border_title = "Keys"
-            dialog.border_subtitle = "Esc closes"
-            yield Static(self.text())
+        with Vertical(classes="dialog wide help"):
+            yield Static(id="help-tabs", markup=False)
+            with VerticalScroll(id="help-scroll", can_focus=False):
+                yield Static(id="help-text", markup=False)
+            yield Input(placeholder="search all pages", id="help-search", compact=True)
 
-    def text(self) -> Text:
-        """The page."""
-        palette = self.palette
-        page = Text()
-        for section in dict.fromkeys(action.section for action in self.actions):
-            page.append(f"{section}\n", Style(color=palette.primary, bold=True))
-            for action in self.actions:
-                if action.section == section:
-                    keys = " ".join(map(key_label, action.keys))
-                    page.append(f"  {keys:<12}", Style(color=palette.text, bold=True))
-                    page.append(f"{action.help}\n", Style(color=palette.muted))
-        page.append("Block map\n", Style(color=palette.primary, bold=True))
-        for glyph, key, meaning in READING:
-            if key == "shared":
-                style = Style(color=palette.background, bgcolor=palette.shared)
-            else:
-                ground = palette.cached_track if key == "cached" else palette.track
-                style = Style(color=getattr(palette, key), bgcolor=ground)
-            page.append("  ")
-            page.append(glyph, style)
-            page.append(f"{'':11}{meaning}\n", Style(color=palette.muted))
-        page.append("  WASTE in token slots, SHR in blocks, HIT% of the prompt.", Style(color=palette.muted))
-        return page
+    def on_mount(self) -> None:
+        self.query_one("#help-search").display = False
+        dialog = self.query_one(".dialog")
+        dialog.border_title = "Help"
+        dialog.border_subtitle = "←→ page · ↑↓ PgUp PgDn scroll · / search · Esc closes"
+        self._show()
+
+    @property
+    def page(self) -> Page:
+        """What is shown: a page, or what the search found."""
+        return found(self.pages, self.words) if self.words else self.pages[self.number]
+
+    def _show(self) -> None:
+        tabs = Text()
+        for number, page in enumerate(self.pages):
+            here = number == self.number and not self.words
+            style = (
+                Style(color=self.palette.primary, bold=True, underline=True)
+                if here
+                else Style(color=self.palette.muted)
+            )
+            tabs.append(page.title, style).append("   ")
+        if self.words:
+            tabs.append(f"search: {visible(self.words)}", Style(color=self.palette.primary, bold=True))
+        self.query_one("#help-tabs", Static).update(tabs)
+        self.query_one("#help-text", Static).update(page_text(self.page, self.palette))
+        self.query_one("#help-scroll").scroll_home(animate=False)
+
+    # -- actions ------------------------------------------------------------------------------------------
+
+    def action_turn(self, step: int) -> None:
+        """The next or the previous page."""
+        self.words = ""
+        self.number = (self.number + step) % len(self.pages)
+        self._show()
+
+    def action_scroll(self, lines: int) -> None:
+        self.query_one("#help-scroll").scroll_relative(y=lines, animate=False)
+
+    def action_page(self, step: int) -> None:
+        scroll = self.query_one("#help-scroll")
+        scroll.scroll_relative(y=step * max(1, scroll.size.height - 1), animate=False)
+
+    def action_edge(self, step: int) -> None:
+        scroll = self.query_one("#help-scroll")
+        scroll.scroll_to(y=0 if step < 0 else scroll.max_scroll_y, animate=False)
+
+    def action_search(self) -> None:
+        """Give the keys to the search line."""
+        line = self.query_one("#help-search", Input)
+        line.display = True
+        line.focus()
+
+    def action_leave(self) -> None:
+        """Leave the search, then the help."""
+        if not self.query_one("#help-search").display:
+            self.dismiss()
+            return
+        self._close_search()
+        self.words = ""
+        self._show()
+
+    def _close_search(self) -> None:
+        line = self.query_one("#help-search", Input)
+        line.display = False
+        line.value = ""
+        self.set_focus(None)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Search as one types."""
+        if event.value != self.words and self.query_one("#help-search").display:
+            self.words = event.value.strip()
+            self._show()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Keep what was found, and give the keys back."""
+        words = self.words
+        self._close_search()
+        self.words = words
+        self._show()
+
+
+def page_text(page: Page, palette: Palette) -> Text:
+    """A page as lines of terms and meanings."""
+    text = Text()
+    for name, entries in page.sections:
+        text.append(f"{name}\n", Style(color=palette.primary, bold=True))
+        for entry in entries:
+            ground = getattr(palette, entry.ground) if entry.ground else None
+            text.append("  ")
+            text.append(entry.term, Style(color=getattr(palette, entry.ink), bgcolor=ground, bold=not ground))
+            text.append(" " * max(1, TERM - len(entry.term)))
+            text.append(f"{entry.text}\n", Style(color=palette.muted))
+    if not page.sections:
+        text.append("Nothing matches. Esc shows all pages again.", Style(color=palette.muted))
+    text.rstrip()
+    return text

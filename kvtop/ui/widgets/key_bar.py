@@ -10,6 +10,13 @@ from kvtop.ui.text import fit, visible
 from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder, LineWidget
 
+TENS = tuple(f"f{number}" for number in range(1, 11))
+
+
+def _size(action: Action, pad: int) -> int:
+    """Cells that an action takes in the bar."""
+    return len(action.label) + len(action.bar) + 1 + 2 * pad
+
 
 class KeyBar(LineWidget):
     """htop's bar: key, then what it does. A notice covers it until it expires or the next one comes."""
@@ -44,25 +51,29 @@ class KeyBar(LineWidget):
             ]
         line = LineBuilder()
         self._places = []
-        for action in self._shown(width):
+        shown, pad = self._shown(width)
+        for action in shown:
             start = line.width
-            line.put(f" {action.label}", ink("text", bold=True)).put(
-                f" {action.bar} ", ink("key_text", "key")
-            )
+            line.put(" " * pad + action.label, ink("text", bold=True))
+            text = " " * pad + action.bar + " "
+            line.put(text[: width - line.width], ink("key_text", "key"))
             self._places.append((start, line.width, action))
         return [line.space_to(width, ink("text")).line()]
 
-    def _shown(self, width: int) -> list[Action]:
-        """The actions that fit, help and quit always among them."""
-        shown, used = [], 0
+    def _shown(self, width: int) -> tuple[list[Action], int]:
+        """The actions that fit, and the blanks around their labels. Help and quit are always among them;
+        where not all of htop's ten fit with blanks, they stand as close as htop's own."""
         first = [action for action in self.actions if action.id in ("help", "quit")]
         order = [*first, *(action for action in self.actions if action not in first)]
+        tens = [action for action in self.actions if action.keys and action.keys[0] in TENS]
+        pad = int(sum(_size(action, 1) for action in tens) <= width)
+        shown, used = set(), 0
         for action in order:
-            size = len(action.label) + len(action.bar) + 3
-            if used + size <= width:
-                shown.append(action)
-                used += size
-        return [action for action in self.actions if action in shown]
+            # The last one may lose its trailing blank to the edge.
+            if used + _size(action, pad) <= width + 1:
+                shown.add(action.id)
+                used += _size(action, pad)
+        return [action for action in self.actions if action.id in shown], pad
 
     async def on_click(self, event: events.Click) -> None:
         """Do what was clicked."""

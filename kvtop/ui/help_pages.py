@@ -1,0 +1,111 @@
+"""What the help says: keys from the table of actions, how to read the screen, and the field's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kvtop.ui.actions import Action, key_label
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line: a term, what it means, and how the term is drawn."""
+
+    term: str
+    text: str
+    ink: str = "text"
+    """Key of the palette that the term is drawn in."""
+    ground: str = ""
+    """Key of the palette behind it; empty leaves it on the dialog."""
+
+    def matches(self, words: str) -> bool:
+        """Whether every word stands in the term or the text, whatever its case."""
+        line = f"{self.term} {self.text}".lower()
+        return all(word in line for word in words.lower().split())
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of the help; sections are headed by their names."""
+
+    title: str
+    sections: tuple[tuple[str, tuple[Entry, ...]], ...]
+
+
+READING = (
+    Entry("█", "a used block, in the colour of its owner; lower when partly filled", "used"),
+    Entry("3", "a shared block, bright, with its reference count (+ above 9)", "background", "shared"),
+    Entry("·", "cached: reference count 0, can still be found by its hash", "cached", "cached_track"),
+    Entry(" ", "free", "text", "track"),
+)
+FLASHES = (
+    Entry("█", "a copy on write was made here", "flash_copied"),
+    Entry("█", "a cached block was evicted here", "flash_evicted"),
+    Entry("█", "a preempted group gave this block up", "flash_preempted"),
+)
+COLUMNS = (
+    Entry("ID", "the request, with .n for a sample, a beam or a fork"),
+    Entry("STATE", "RUN, FILL (prompt being computed), HOLD, WAIT, SWAP (in host memory)"),
+    Entry("PROMPT", "prompt length in tokens"),
+    Entry("GEN", "generated tokens"),
+    Entry("BLK", "blocks in its table; h: host blocks. A group counts each block once"),
+    Entry("SHR", "blocks with a reference count above 1"),
+    Entry("WASTE", "token slots that are allocated and hold nothing"),
+    Entry("HIT%", "share of the prompt that was found in the prefix cache"),
+    Entry("PRE", "how often its group was preempted"),
+)
+METERS = (
+    Entry("Pool", "blocks: shared, used by one, cached, free"),
+    Entry("Slots", "token slots of used blocks: stored, wasted"),
+    Entry("Host", "blocks of host memory that swapped groups are in"),
+    Entry("hits", "share of prompt tokens found in the prefix cache, first admissions only"),
+)
+WORDS = (
+    Entry("block", "room for a fixed number of tokens' keys and values, in all layers"),
+    Entry("block table", "a sequence's physical blocks by logical index"),
+    Entry("reference count", "how many table entries point at a block"),
+    Entry("copy-on-write", "a shared block is copied before a sequence writes to it"),
+    Entry("prefix cache", "full blocks that can be found by a hash of everything up to their end"),
+    Entry("evict", "take a cached block, the one idle for longest, for something else"),
+    Entry("preempt", "take all blocks of a group: by swap to host memory, or to be recomputed"),
+    Entry("prefill", "computing the keys and values of many tokens at once"),
+    Entry("decode", "computing one token for each sequence"),
+    Entry("internal waste", "slots of a region or block that its owner does not fill"),
+)
+
+
+def key_page(actions: Iterable[Action]) -> Page:
+    """Every action with its keys, by section."""
+    sections: dict[str, list[Entry]] = {}
+    for action in actions:
+        keys = " ".join(map(key_label, action.keys)) or "no key"
+        sections.setdefault(action.section, []).append(Entry(keys, action.help))
+    return Page("Keys", tuple((name, tuple(entries)) for name, entries in sections.items()))
+
+
+def pages(actions: Iterable[Action]) -> tuple[Page, ...]:
+    """The help, page by page."""
+    return (
+        key_page(actions),
+        Page(
+            "Screen",
+            (
+                ("Block map", READING),
+                ("Flashes", FLASHES),
+                ("Sequences", COLUMNS),
+                ("Meters", METERS),
+            ),
+        ),
+        Page("Words", (("Memory", WORDS),)),
+    )
+
+
+def found(all_pages: Iterable[Page], words: str) -> Page:
+    """The entries of all pages that match, under their sections' names."""
+    sections = []
+    for page in all_pages:
+        for name, entries in page.sections:
+            if matching := tuple(entry for entry in entries if entry.matches(words)):
+                sections.append((name, matching))
+    return Page(f"“{words}”", tuple(sections))
