@@ -18,41 +18,33 @@ from rich.style import Style
 from textual.theme import Theme
 
 import kvtop
+from kvtop.ui.colours import NAMED, is_colour, mix, shade
 
 HUES = 8
 VARIANTS = 3
 """Brightness variations of every hue, so that 24 neighbouring requests look different."""
 LEVELS = 6
-"""Brightness of a block in its owner's hue: 0 darkest ... 4 full colour, 5 brightest (shared)."""
+"""How strong a block stands out in its owner's hue: 0 least ... 4 full colour, 5 strongest (shared)."""
+REFERENCES = 4
+"""Colours for reference counts 1, 2, 3, and 4 or more."""
+FLASHES = ("copied", "evicted", "preempted")
+"""What flashes in the map."""
 _RAMP = (-0.68, -0.52, -0.36, -0.18, 0.0, 0.42)
 _VARIANT = (0.0, 0.3, -0.28)
-
-_COLOUR = re.compile(r"#[0-9a-fA-F]{6}\Z")
-
-Rgb = tuple[int, int, int]
 
 
 class ThemeError(ValueError):
     """A theme that cannot be used; the message has one line for each problem, each naming its place."""
 
 
-def mix(a: str, b: str, share: float) -> str:
-    """The colour that lies `share` (0 to 1) of the way from `a` to `b`; all are `#rrggbb`."""
-    pairs = zip(bytes.fromhex(a[1:]), bytes.fromhex(b[1:]), strict=True)
-    return "#" + bytes(round(x + (y - x) * share) for x, y in pairs).hex()
-
-
-def shade(colour: str, amount: float, dark: str, bright: str) -> str:
-    """`colour` moved towards `bright` (amount > 0) or `dark` (amount < 0)."""
-    return mix(colour, bright if amount > 0 else dark, abs(amount))
-
-
 @dataclass(frozen=True)
 class Palette:
-    """A theme's colours, `#rrggbb` each, and the styles made of them. Never changed."""
+    """A theme's colours, `#rrggbb` or a name of `colours.NAMED` each, and the styles made of them. Never
+    changed. `docs/themes.md` says what every key is for."""
 
     name: str
     dark: bool
+    mono: bool
     background: str
     raised: str
     border: str
@@ -73,6 +65,12 @@ class Palette:
     cached_track: str
     track: str
     cursor: str
+    match: str
+    tag: str
+    flash_copied: str
+    flash_evicted: str
+    flash_preempted: str
+    refs: tuple[str, ...]
     owners: tuple[str, ...]
 
     def style(self, ink: str, on: str = "background", *, bold: bool = False, italic: bool = False) -> Style:
@@ -99,45 +97,85 @@ class Palette:
     def _styles(self) -> dict[tuple[str, str, bool, bool], Style]:
         return {}
 
+    def reference(self, count: int, on: str = "background", *, bold: bool = False) -> Style:
+        """The style of a figure whose block has this reference count (1 or more)."""
+        ink = self.refs[min(max(count, 1), REFERENCES) - 1]
+        made = self._inked.get((ink, on, bold))
+        if made is None:
+            made = self._inked[ink, on, bold] = Style(color=ink, bgcolor=getattr(self, on), bold=bold)
+        return made
+
+    @cached_property
+    def _inked(self) -> dict[tuple[str, str, bool], Style]:
+        return {}
+
+    def flash(self, kind: str, share: float, on: str = "") -> str:
+        """The colour of a block that was `kind` (one of FLASHES) a moment ago: `share` is 1 at first and 0
+        when it has faded to `on`, a colour, or the track when that is left out."""
+        return mix(on or self.track, str(getattr(self, f"flash_{kind}")), share)
+
+    @property
+    def graded(self) -> bool:
+        """Whether colours can be shaded. Named colours cannot: then a glyph has to say how full a cell is."""
+        return not any(colour in NAMED for colour in (*self.owners, self.track))
+
+    @property
+    def emphasis(self) -> str:
+        """What a colour is moved towards to stand out: away from the background."""
+        return "#ffffff" if self.dark else "#000000"
+
     @cached_property
     def inks(self) -> tuple[tuple[str, ...], ...]:
-        """`inks[hue + HUES * variant][level]`: what a block of an owner is drawn with."""
+        """`inks[hue + HUES * variant][level]`: what a block of an owner is drawn with. In a mono theme all
+        owners look the same."""
         ink = []
         for variant in range(VARIANTS):
             for owner in self.owners:
-                base = shade(owner, _VARIANT[variant], self.background, "#ffffff")
-                ink.append(tuple(shade(base, amount, self.track, "#ffffff") for amount in _RAMP))
+                amount = 0.0 if self.mono else _VARIANT[variant]
+                base = shade(owner, amount, self.background, self.emphasis)
+                ink.append(tuple(shade(base, amount, self.track, self.emphasis) for amount in _RAMP))
         return tuple(ink)
 
     @cached_property
     def dimmed(self) -> tuple[str, ...]:
         """`dimmed[level]`: what a block is drawn with while another sequence is selected."""
+        if not self.graded:
+            return (self.faint,) * LEVELS
         return tuple(mix(self.track, self.muted, 0.12 + 0.085 * level) for level in range(LEVELS))
 
     def textual_theme(self) -> Theme:
         """The same colours for Textual's own widgets: dialogs, inputs, scrollbars."""
+
+        def ink(colour: str) -> str:
+            return f"ansi_{colour}" if colour in NAMED else colour
+
         return Theme(
             name=f"kvtop-{self.name}",
-            primary=self.primary,
-            secondary=self.used,
-            warning=self.warning,
-            error=self.error,
-            success=self.good,
-            accent=self.focus,
-            foreground=self.text,
-            background=self.background,
-            surface=self.raised,
-            panel=self.raised,
-            boost=self.raised,
+            primary=ink(self.primary),
+            secondary=ink(self.used),
+            warning=ink(self.warning),
+            error=ink(self.error),
+            success=ink(self.good),
+            accent=ink(self.focus),
+            foreground=ink(self.text),
+            background=ink(self.background),
+            surface=ink(self.raised),
+            panel=ink(self.raised),
+            boost=ink(self.raised),
             dark=self.dark,
+            ansi=self.background in NAMED,
             variables={
-                "kv-border": self.border,
-                "kv-focus": self.focus,
-                "kv-muted": self.muted,
-                "kv-raised": self.raised,
-                "kv-row": self.row,
+                "kv-border": ink(self.border),
+                "kv-focus": ink(self.focus),
+                "kv-muted": ink(self.muted),
+                "kv-raised": ink(self.raised),
+                "kv-row": ink(self.row),
             },
         )
+
+
+LISTS = {"refs": REFERENCES, "owners": HUES}
+"""Keys that are lists of so many colours."""
 
 
 def ink_index(request: int, branch: int = 0) -> int:
@@ -187,7 +225,7 @@ def parse_palette(source: str, file: str) -> Palette:
         found.append(f"{file}: missing {', '.join(missing)}")
     if found:
         raise ThemeError("\n".join(found))
-    values: dict[str, Any] = {**table, "owners": tuple(table["owners"])}
+    values: dict[str, Any] = {**table, **{key: tuple(table[key]) for key in LISTS}}
     return Palette(**values)
 
 
@@ -198,16 +236,21 @@ def _problem(key: str, value: Any, known: list[str]) -> str | None:
         return f'unknown key "{key}"' + (f' (did you mean "{near[0]}"?)' if near else "")
     if key == "name":
         return None if isinstance(value, str) and value else '"name" must be a word'
-    if key == "dark":
-        return None if isinstance(value, bool) else '"dark" must be true or false'
-    if key == "owners":
-        if not isinstance(value, list) or len(value) != HUES:
-            return f'"owners" must be a list of {HUES} colours'
-        wrong = [item for item in value if not (isinstance(item, str) and _COLOUR.match(item))]
-        return f'"owners" has {wrong[0]!r}, which is no colour of the form #rrggbb' if wrong else None
-    if not (isinstance(value, str) and _COLOUR.match(value)):
-        return f'"{key}" is {value!r}, which is no colour of the form #rrggbb'
-    return None
+    if key in ("dark", "mono"):
+        return None if isinstance(value, bool) else f'"{key}" must be true or false'
+    if key in LISTS:
+        if not isinstance(value, list) or len(value) != LISTS[key]:
+            return f'"{key}" must be a list of {LISTS[key]} colours'
+        wrong = [item for item in value if not is_colour(item)]
+        return f'"{key}" has {_no_colour(wrong[0])}' if wrong else None
+    return None if is_colour(value) else f'"{key}" is {_no_colour(value)}'
+
+
+def _no_colour(value: Any) -> str:
+    """A value, and why it is no colour."""
+    near = difflib.get_close_matches(value.lower(), NAMED, n=1) if isinstance(value, str) else []
+    hint = f' (did you mean "{near[0]}"?)' if near else ", which is neither #rrggbb nor one of the 16 names"
+    return f"{value!r}{hint}"
 
 
 def _line_of(key: str, source: str) -> int:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 from kvtop.session.session import Phase, Status
 from kvtop.timeline.snapshot import Snapshot
+from kvtop.ui.glyphs import BLOCK, Glyphs
 from kvtop.ui.palette import Palette
 from kvtop.ui.rows import RowKey, TableOrder, TableRow
 from kvtop.ui.system import SystemMemory
-
-SPARK = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +32,9 @@ class History:
         """Append a figure."""
         self._values.append(value)
 
-    def spark(self, width: int, ceiling: float | None = None) -> str:
-        """The last `width` figures as eighths of a cell, the highest (or `ceiling`) full height."""
-        shown = list(self._values)[-width:]
-        top = ceiling if ceiling is not None else max(shown, default=0.0)
-        if top <= 0:
-            return SPARK[0] * len(shown)
-        return "".join(SPARK[min(7, max(0, round(value / top * 7)))] for value in shown)
+    def spark(self, width: int, ceiling: float | None = None, glyphs: Glyphs = BLOCK) -> str:
+        """The newest figures in `width` cells, the highest (or `ceiling`) full height."""
+        return glyphs.spark(list(self._values), width, ceiling)
 
 
 NO_ROWS: frozenset[RowKey] = frozenset()
@@ -73,6 +68,8 @@ class View:
     that a search matches. Empty when nothing is dimmed."""
     clock: float = 0.0
     """Seconds, for what fades; only differences mean something."""
+    glyphs: Glyphs = BLOCK
+    """The characters that maps, bars and plots are drawn with."""
     flashing: bool = True
     """Whether copies, evictions and preemptions flash in the map."""
 

@@ -48,8 +48,8 @@ def test_a_key_like_none_gets_no_suggestion() -> None:
 
 
 def test_a_wrong_colour_is_named() -> None:
-    wrong = DARK.replace('text = "#d0d7de"', 'text = "blue"')
-    assert problem(wrong).startswith(f"mine.toml:{line_of('text')}: \"text\" is 'blue'")
+    wrong = DARK.replace('text = "#d0d7de"', 'text = "blau"')
+    assert problem(wrong).startswith(f"mine.toml:{line_of('text')}: \"text\" is 'blau'")
 
 
 def test_a_missing_key_is_named() -> None:
