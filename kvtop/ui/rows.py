@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kvtop.timeline.snapshot import BlockState, SequenceRow, Snapshot
+from kvtop.timeline.snapshot import BlockColumns, BlockState, SequenceRow, Snapshot
+from kvtop.ui.ordering import ARRIVAL, Decode, Pattern, arranged
 
-STATES = {
-    "running": "RUN",
-    "prefill": "FILL",
-    "holding": "HOLD",
-    "waiting": "WAIT",
-    "swapped": "SWAP",
-}
+# Keys and rows are named tuples: hundreds of rows are made for every frame, and a frozen dataclass takes
+# three times as long to make and to hash.
 
 
-@dataclass(frozen=True, slots=True)
-class RowKey:
+class RowKey(NamedTuple):
     """Which row: a sequence, or (`branch` None) the group of a request."""
 
     request: int
     branch: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(NamedTuple):
     """One row. A group's row counts each block once, whoever shares it; None is drawn as `-`."""
 
     key: RowKey
@@ -39,6 +34,10 @@ class TableRow:
     """As `SequenceRow.state`."""
     prompt: int
     generated: int
+    stored: int | None
+    """Tokens whose K/V is stored, those in a group's shared blocks once."""
+    maximum: int
+    """Generated tokens at most, for each sequence."""
     blocks: int | None
     shared: int | None
     waste: int | None
@@ -46,17 +45,21 @@ class TableRow:
     """Percent of the prompt found in the prefix cache; None before admission."""
     preemptions: int
     on_host: bool
+    label: str
     wait_reason: str
     tail: tuple[int, ...]
     sequences: tuple[SequenceRow, ...]
     """The sequences it stands for."""
+    folded: bool = False
+    """Whether its branches have no rows of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableOrder:
     """What a person chose to see in the table."""
 
-    sort: str = "arrival"
+    sort: str = ARRIVAL
+    """`arrival`, or the id of a column of `ordering.BY_ID`."""
     inverted: bool = False
     tree: bool = True
     """Whether samples and beams stand under a row of their request."""
@@ -66,71 +69,152 @@ class TableOrder:
     """Requests whose branches are not shown."""
 
 
-def table_rows(snapshot: Snapshot, order: TableOrder = TableOrder()) -> list[TableRow]:
-    """The table's rows in the snapshot's order; a group stands where its first sequence does."""
+def table_rows(
+    snapshot: Snapshot, order: TableOrder = TableOrder(), decode: Decode | None = None
+) -> list[TableRow]:
+    """The rows that an order shows. Groups sort by their own figures, branches inside their group.
+
+    A filter looks at the text of sequences when `decode` is given. A group stays when one of its branches
+    does. Raises KeyError for a sort that there is not.
+    """
+    pattern = Pattern(order.filter, decode)
+    kept = [row for row in snapshot.sequences if pattern.finds(row)] if pattern else snapshot.sequences
+    if not order.tree:
+        return arranged([sequence_row(row, "") for row in kept], order.sort, order.inverted)
+    shown: dict[int, list[SequenceRow]] = {}
+    for sequence in kept:
+        shown.setdefault(sequence.request, []).append(sequence)
+    groups = _groups(snapshot, shown)
+    figures = dict(zip(groups, group_figures(snapshot, list(groups.values())), strict=True))
+    tops = [
+        group_row(groups[request], figures[request], request in order.folded)
+        if request in groups
+        else sequence_row(branches[0], "")
+        for request, branches in shown.items()
+    ]
+    rows: list[TableRow] = []
+    for top in arranged(tops, order.sort, order.inverted):
+        rows.append(top)
+        if top.key.branch is None and not top.folded:
+            rows += _branches(shown[top.key.request], order)
+    return rows
+
+
+def _groups(snapshot: Snapshot, shown: Collection[int]) -> dict[int, list[SequenceRow]]:
+    """All sequences of the requests that have several and are shown."""
     groups: dict[int, list[SequenceRow]] = {}
     for sequence in snapshot.sequences:
         groups.setdefault(sequence.request, []).append(sequence)
-    rows: list[TableRow] = []
-    for members in groups.values():
-        if len(members) == 1:
-            rows.append(sequence_row(members[0], ""))
-            continue
-        rows.append(group_row(snapshot, members))
-        rows += [sequence_row(member, "├ ") for member in members[:-1]]
-        rows.append(sequence_row(members[-1], "└ "))
-    return rows
+    return {request: groups[request] for request in shown if len(groups[request]) > 1}
+
+
+def _branches(members: list[SequenceRow], order: TableOrder) -> list[TableRow]:
+    """The rows under a group's row."""
+    if order.sort == ARRIVAL and not order.inverted:
+        rows = [sequence_row(member, "├ ") for member in members[:-1]]
+        return [*rows, sequence_row(members[-1], "└ ")]
+    rows = arranged([sequence_row(member, "├ ") for member in members], order.sort, order.inverted)
+    return [*rows[:-1], rows[-1]._replace(tree="└ ")]
 
 
 def sequence_row(sequence: SequenceRow, tree: str) -> TableRow:
     """The row of one sequence."""
     holds = sequence.blocks > 0
     return TableRow(
-        key=RowKey(sequence.request, sequence.branch),
-        name=sequence.name,
-        tree=tree,
-        state=sequence.state,
-        prompt=sequence.prompt_tokens,
-        generated=sequence.generated_tokens,
-        blocks=sequence.blocks if holds else None,
-        shared=sequence.shared_blocks if holds else None,
-        waste=sequence.waste_slots if holds else None,
-        hit=_hit(sequence),
-        preemptions=sequence.preemptions,
-        on_host=sequence.on_host,
-        wait_reason=sequence.wait_reason,
-        tail=sequence.tail,
-        sequences=(sequence,),
+        RowKey(sequence.request, sequence.branch),
+        sequence.name,
+        tree,
+        sequence.state,
+        sequence.prompt_tokens,
+        sequence.generated_tokens,
+        sequence.stored_tokens if holds else None,
+        sequence.max_new_tokens,
+        sequence.blocks if holds else None,
+        sequence.shared_blocks if holds else None,
+        sequence.waste_slots if holds else None,
+        _hit(sequence),
+        sequence.preemptions,
+        sequence.on_host,
+        sequence.label,
+        sequence.wait_reason,
+        sequence.tail,
+        (sequence,),
     )
 
 
-def group_row(snapshot: Snapshot, members: list[SequenceRow]) -> TableRow:
-    """The row of a request with several sequences: distinct blocks, and the slots that none of them fill."""
+class GroupFigures(NamedTuple):
+    """What a group holds, each block counted once. None where it holds nothing, or it is not published."""
+
+    blocks: int | None = None
+    shared: int | None = None
+    waste: int | None = None
+    stored: int | None = None
+
+
+def group_figures(snapshot: Snapshot, groups: Sequence[Sequence[SequenceRow]]) -> list[GroupFigures]:
+    """The figures of groups of sequences, in one pass over all of their tables."""
+    figures = [GroupFigures()] * len(groups)
+    for on_host, columns in ((False, snapshot.blocks), (True, snapshot.host)):
+        places = [index for index, group in enumerate(groups) if _on_host(group) == on_host]
+        if not places:
+            continue
+        tables = [[member.table for member in groups[place]] for place in places]
+        found = _distinct(columns, snapshot.source.block_size, tables)
+        for place, figure in zip(places, found, strict=True):
+            figures[place] = figure
+    return figures
+
+
+def _on_host(members: Iterable[SequenceRow]) -> bool:
+    return all(member.on_host for member in members)
+
+
+def _distinct(
+    columns: BlockColumns | None, block_size: int, groups: list[list[NDArray[np.int32]]]
+) -> list[GroupFigures]:
+    """The figures of groups whose tables lie in one pool."""
+    flat = np.concatenate([table for tables in groups for table in tables]).astype(np.int64)
+    if not len(flat):
+        return [GroupFigures()] * len(groups)
+    span = int(flat.max()) + 1
+    lengths = [sum(map(len, tables)) for tables in groups]
+    held = np.unique(np.repeat(np.arange(len(groups)), lengths) * span + flat)
+    group, block = np.divmod(held, span)
+    number = np.bincount(group, minlength=len(groups)).tolist()
+    if columns is None:
+        return [GroupFigures(blocks or None) for blocks in number]
+    shared = np.bincount(group, columns.ref_count[block] > 1, len(groups)).astype(int).tolist()
+    stored = np.bincount(group, columns.fill[block], len(groups)).astype(int).tolist()
+    return [
+        GroupFigures(blocks, others, blocks * block_size - filled, filled) if blocks else GroupFigures()
+        for blocks, others, filled in zip(number, shared, stored, strict=True)
+    ]
+
+
+def group_row(members: Sequence[SequenceRow], figures: GroupFigures, folded: bool = False) -> TableRow:
+    """The row of a request with several sequences."""
     first = members[0]
-    on_host = all(member.on_host for member in members)
-    columns = snapshot.host if on_host else snapshot.blocks
-    blocks = np.unique(np.concatenate([member.table for member in members]))
-    shared = waste = None
-    if columns is not None and len(blocks):
-        shared = int(np.count_nonzero(columns.ref_count[blocks] > 1))
-        waste = int((snapshot.source.block_size - columns.fill[blocks]).sum())
     states = {member.state for member in members}
     return TableRow(
-        key=RowKey(first.request, None),
-        name=str(first.request),
-        tree="",
-        state=first.state if len(states) == 1 else "running",
-        prompt=first.prompt_tokens,
-        generated=sum(member.generated_tokens for member in members),
-        blocks=len(blocks) or None,
-        shared=shared,
-        waste=waste,
-        hit=_hit(first),
-        preemptions=max(member.preemptions for member in members),
-        on_host=on_host,
-        wait_reason=first.wait_reason,
-        tail=(),
-        sequences=tuple(members),
+        RowKey(first.request, None),
+        str(first.request),
+        "",
+        first.state if len(states) == 1 else "running",
+        first.prompt_tokens,
+        sum([member.generated_tokens for member in members]),
+        figures.stored,
+        first.max_new_tokens,
+        figures.blocks,
+        figures.shared,
+        figures.waste,
+        _hit(first),
+        max([member.preemptions for member in members]),
+        _on_host(members),
+        first.label,
+        first.wait_reason,
+        (),
+        tuple(members),
+        folded,
     )
 
 
@@ -139,6 +223,71 @@ def _hit(sequence: SequenceRow) -> int | None:
     if not sequence.prompt_tokens or not (sequence.blocks or sequence.preemptions):
         return None
     return round(100 * sequence.prefix_hit_tokens / sequence.prompt_tokens)
+
+
+# -- keys, and what becomes of them -----------------------------------------------------------------------
+
+
+def living(snapshot: Snapshot, keys: Iterable[RowKey]) -> dict[RowKey, RowKey]:
+    """Each key whose sequence or group lives, with the key it has by now.
+
+    A group of which one sequence is left is that sequence, and a request that has branched since is its
+    group. Keys of what has ended are left out.
+    """
+    branches: dict[int, list[int]] = {}
+    for sequence in snapshot.sequences:
+        branches.setdefault(sequence.request, []).append(sequence.branch)
+    heirs: dict[RowKey, RowKey] = {}
+    for key in keys:
+        alive = branches.get(key.request)
+        if alive is None:
+            continue
+        if key.branch in alive:
+            heirs[key] = key
+        elif not key.branch:
+            heirs[key] = RowKey(key.request, None if len(alive) > 1 else alive[0])
+    return heirs
+
+
+def row_for(rows: Iterable[TableRow], key: RowKey) -> TableRow | None:
+    """The row that shows a key: its own, the folded group that it is in, or in a flat list the group's
+    first sequence; None when a filter hides it."""
+    stands_in = None
+    for row in rows:
+        if row.key == key:
+            return row
+        if row.key.request == key.request and stands_in is None and (row.folded or key.branch is None):
+            stands_in = row
+    return stands_in
+
+
+def matching(rows: Iterable[TableRow], search: str, decode: Decode | None = None) -> frozenset[RowKey]:
+    """The keys of the rows that a search finds."""
+    pattern = Pattern(search, decode)
+    return frozenset([row.key for row in rows if pattern.finds_row(row)]) if pattern else frozenset()
+
+
+def is_tagged(key: RowKey, tags: Collection[RowKey]) -> bool:
+    """Whether a row is tagged: itself, or the group that it is in."""
+    return key in tags or RowKey(key.request, None) in tags
+
+
+def toggled(tags: frozenset[RowKey], row: TableRow, branches: Iterable[int]) -> frozenset[RowKey]:
+    """The tags after a row's was put on or taken off. `branches` are all of its request's.
+
+    A group's tag stands for all of its branches: it takes their place, and where one branch is untagged the
+    others keep tags of their own.
+    """
+    group = RowKey(row.key.request, None)
+    each = frozenset([RowKey(row.key.request, branch) for branch in branches])
+    if row.key == group:
+        return tags - {group} if group in tags else tags - each | {group}
+    if group in tags:
+        return tags - {group} | each - {row.key}
+    return tags ^ {row.key}
+
+
+# -- blocks -----------------------------------------------------------------------------------------------
 
 
 def blocks_of_rows(snapshot: Snapshot, keys: Iterable[RowKey]) -> NDArray[np.bool_] | None:

@@ -6,8 +6,9 @@ from textual import events
 from textual.message import Message
 
 from kvtop.timeline.snapshot import BlockDetail
+from kvtop.ui.ordering import STATES
 from kvtop.ui.palette import ink_index
-from kvtop.ui.rows import STATES, RowKey, TableRow
+from kvtop.ui.rows import RowKey, TableRow
 from kvtop.ui.text import count, fit, tail, visible
 from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder
