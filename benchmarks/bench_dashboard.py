@@ -55,6 +55,12 @@ def line(name: str, found: Measured, note: str = "") -> None:
     )
 
 
+def first_frame(command: list[str], word: bytes) -> float:
+    """The least CPU seconds until the first frame in a few starts; the first start compiles the modules."""
+    runs = [measure(command, (200, 50), until=word, settle=0, seconds=0.05) for _ in range(5)]
+    return min(run.first_frame_cpu for run in runs[1:])
+
+
 def main() -> None:
     for size in SIZES:
         print(f"\n{size[0]} x {size[1]}, 20 frames a second (htop and btop: 10)")
@@ -80,14 +86,12 @@ def main() -> None:
                 note += f"; budget {100 * budget:.1f} %, here {100 * budget * scale:.1f} %: {held}"
             line(f"kvtop, {blocks:,} blocks, 1 % {kind}", found, note)
     print("\nFirst frame, before a model is loaded")
-    empty = measure([PYTHON, "-c", EMPTY], (200, 50), until=b"first frame", settle=0, seconds=0.1)
-    found = measure(
-        [PYTHON, "-m", "kvtop", "--model", "none"], (200, 50), until=b"Blocks", settle=0, seconds=0.1
-    )
+    ours = [PYTHON, "-m", "kvtop", "--model", "none"]
+    empty, found = first_frame([PYTHON, "-c", EMPTY], b"first frame"), first_frame(ours, b"Blocks")
     limit = FIRST_BUDGET / REFERENCE_FIRST
-    ratio = found.first_frame / empty.first_frame
+    ratio = found / empty
     print(
-        f"kvtop {1000 * found.first_frame:.0f} ms, empty Textual app {1000 * empty.first_frame:.0f} ms: "
+        f"kvtop {1000 * found:.0f} ms of CPU, empty Textual app {1000 * empty:.0f} ms: "
         f"{ratio:.2f} x; budget {limit:.2f} x: {'held' if ratio <= limit else 'MISSED'}"
     )
 

@@ -21,22 +21,7 @@ SEQUENCES = 48
 FRAMES = 64
 """Snapshots are made before the clock starts: what is measured is the screen, not the engine."""
 RUN = 16
-WORDS = [
-    "",
-    "the",
-    "people",
-    "of",
-    "these",
-    "United",
-    "States",
-    "shall",
-    "provide",
-    "for",
-    "a",
-    "more",
-    "perfect",
-    "Union",
-]
+WORDS = ("the", "people", "of", "these", "United", "States", "shall", "provide", "for", "a", "Union")
 
 
 class ChurnSession:

@@ -8,6 +8,7 @@ import pty
 import select
 import signal
 import struct
+import tempfile
 import termios
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+CACHE = os.path.join(tempfile.gettempdir(), "kvtop-bench", "modules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,9 @@ class Terminal:
         self.output = bytearray()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            # As an installed program runs: from compiled modules, wherever this machine wants them.
+            os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+            os.environ["PYTHONPYCACHEPREFIX"] = CACHE
             os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", **(environment or {}))
             os.execvp(command[0], list(command))
         columns, lines = size

@@ -16,7 +16,6 @@ from kvtop.ui.commands import CommandApp
 from kvtop.ui.palette import Palette, load_palette
 from kvtop.ui.rows import RowKey, TableOrder, TableRow, table_rows
 from kvtop.ui.screens.dashboard import Dashboard
-from kvtop.ui.screens.dialogs import Failure
 from kvtop.ui.system import SystemMemory, SystemProbe
 from kvtop.ui.terminal import Guard
 from kvtop.ui.text import visible
@@ -158,6 +157,8 @@ class KvtopApp(CommandApp):
     def _notice_the_end(self, status: Status) -> None:
         """Say once that the session has failed or ended."""
         if status.phase is Phase.FAILED and not self.failed:
+            from kvtop.ui.screens.dialogs import Failure
+
             self.failed = True
             self.push_screen(Failure(visible_lines(status.message or "The session failed without a word.")))
         if status.phase is Phase.ENDED and not self._ended:

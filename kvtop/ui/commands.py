@@ -29,10 +29,7 @@ from kvtop.session.session import (
 from kvtop.timeline.snapshot import SequenceRow
 from kvtop.ui.actions import BY_ID, Action, available
 from kvtop.ui.palette import Palette
-from kvtop.ui.screens.add_request import AddRequestForm
 from kvtop.ui.screens.dashboard import Dashboard
-from kvtop.ui.screens.dialogs import Confirm
-from kvtop.ui.screens.help import Help
 from kvtop.ui.text import visible
 
 if TYPE_CHECKING:
@@ -116,7 +113,11 @@ class CommandApp(App[None]):
         """Leave. 1 when the session failed."""
         self.exit(return_code=1 if self.failed else 0)
 
+    # Dialogs and the widgets that they need are imported when they are opened: the first frame comes sooner.
+
     def action_help(self) -> None:
+        from kvtop.ui.screens.help import Help
+
         self.push_screen(Help(self.actions, self.palette))
 
     def action_palette(self) -> None:
@@ -153,6 +154,8 @@ class CommandApp(App[None]):
             self.session.send(SetSpeed(0.0 if chosen == SPEEDS[-1] else chosen))
 
     def action_add(self) -> None:
+        from kvtop.ui.screens.add_request import AddRequestForm
+
         def added(request: AddRequest | None) -> None:
             if request is not None:
                 self.session.send(request)
@@ -185,6 +188,8 @@ class CommandApp(App[None]):
 
     def action_abort(self) -> None:
         """Ask, by id, and act on that id, whatever the cursor is on by then."""
+        from kvtop.ui.screens.dialogs import Confirm
+
         sequence = self._selected("abort")
         if sequence is None:
             return

@@ -18,10 +18,12 @@ class Entry:
     """Key of the palette that the term is drawn in."""
     ground: str = ""
     """Key of the palette behind it; empty leaves it on the dialog."""
+    also: str = ""
+    """More words that a search finds it by."""
 
     def matches(self, words: str) -> bool:
-        """Whether every word stands in the term or the text, whatever its case."""
-        line = f"{self.term} {self.text}".lower()
+        """Whether every word stands in the entry, whatever its case."""
+        line = f"{self.term} {self.text} {self.also}".lower()
         return all(word in line for word in words.lower().split())
 
 
@@ -80,7 +82,7 @@ def key_page(actions: Iterable[Action]) -> Page:
     sections: dict[str, list[Entry]] = {}
     for action in actions:
         keys = " ".join(map(key_label, action.keys)) or "no key"
-        sections.setdefault(action.section, []).append(Entry(keys, action.help))
+        sections.setdefault(action.section, []).append(Entry(keys, action.help, also=action.id))
     return Page("Keys", tuple((name, tuple(entries)) for name, entries in sections.items()))
 
 

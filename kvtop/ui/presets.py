@@ -68,7 +68,9 @@ def _overview(look: Look) -> Node:
         third = "inspector" if look.block or look.focus == "inspector" else "log"
         lower = Split("rows", False, "table", third, 0.6, (6, 7))
         return Split("stack", False, "map", lower, 0.4, (8, 14))
-    return "map" if look.focus == "map" and second != "inspector" else second
+    if look.focus == "map":
+        return Split("stack", False, "map", "inspector", 0.5, (5, 5)) if look.block else "map"
+    return second
 
 
 def _beside(main: str, second: str, name: str, share: float = 0.68) -> Callable[[Look], Node]:
@@ -86,8 +88,9 @@ def _beside(main: str, second: str, name: str, share: float = 0.68) -> Callable[
 
 
 def _map(look: Look) -> Node:
-    """The map alone, until a block is selected."""
-    return _beside("map", "inspector", "map", 0.72)(look) if look.block else "map"
+    """The map alone, until a block is selected or somebody asks for the inspector."""
+    both = look.block or look.focus == "inspector"
+    return _beside("map", "inspector", "map", 0.72)(look) if both else "map"
 
 
 def _compare(look: Look) -> Node:

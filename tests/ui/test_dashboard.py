@@ -317,17 +317,17 @@ async def test_enter_goes_from_sequence_to_block_and_back(drive, session) -> Non
 async def test_tab_goes_round_the_panels(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
         seen = [driven.app.dashboard.panel]
-        for _ in range(3):
+        for _ in range(4):
             await driven.press("tab")
             seen.append(driven.app.dashboard.panel)
-        assert seen == ["table", "log", "map", "table"]
+        assert seen == ["table", "log", "inspector", "map", "table"]
         await driven.press("shift+tab")
         assert driven.app.dashboard.panel == "map"
 
 
 async def test_the_log_can_be_scrolled_and_stays_where_it_is(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        log = driven.app.dashboard.event_log
+        log = driven.app.dashboard.bodies["log"]
         await driven.press("tab", "up", "up")
         assert log.bottom is not None
         kept = [strip.text for strip in log.strips]
@@ -386,7 +386,10 @@ async def test_one_panel_at_a_time_where_there_is_little_room(drive, session) ->
         assert "Blocks (" not in driven.text
         await driven.press("tab")
         assert "Events" in driven.text
+        await driven.press("tab")
+        assert "Selected" in driven.text
         await driven.press("tab", "right")
+        assert "Blocks (" in driven.text
         assert "Selected: block 0" in driven.text
 
 

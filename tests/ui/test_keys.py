@@ -6,10 +6,9 @@ import pytest
 
 from kvtop.memory.events import PreemptionMode, sequence_id
 from kvtop.session import session as ses
-from kvtop.ui.actions import ACTIONS, BY_ID, available, key_label
+from kvtop.ui.actions import ACTIONS, BY_ID, available
 from kvtop.ui.screens.add_request import AddRequestForm, FormError, read_form
 from kvtop.ui.screens.dialogs import Confirm
-from kvtop.ui.screens.help import Help
 
 SMALL = (80, 24)
 ONE_KEY_EACH = [(key, action.id) for action in ACTIONS for key in action.keys]
@@ -106,17 +105,6 @@ async def test_keys_that_quit(drive, session, key) -> None:
         await driven.pilot.press(key)
         await driven.pilot.pause()
     assert driven.app.return_code == 0
-
-
-@pytest.mark.parametrize("key", BY_ID["help"].keys)
-async def test_help_lists_every_key_of_the_table(drive, session, key) -> None:
-    async with drive(session, (120, 60)) as driven:
-        await driven.press(key)
-        assert isinstance(driven.app.screen, Help)
-        for action in ACTIONS:
-            assert f"  {' '.join(map(key_label, action.keys)):<12}{action.help}"[:60] in driven.text
-        await driven.press("escape")
-        assert driven.app.screen is driven.app.dashboard
 
 
 async def test_keys_without_a_command_are_neither_bound_nor_shown(drive, make_session) -> None:

@@ -70,9 +70,10 @@ class KeyBar(LineWidget):
         shown, used = set(), 0
         for action in order:
             # The last one may lose its trailing blank to the edge.
-            if used + _size(action, pad) <= width + 1:
-                shown.add(action.id)
-                used += _size(action, pad)
+            if used + _size(action, pad) > width + 1:
+                break
+            shown.add(action.id)
+            used += _size(action, pad)
         return [action for action in self.actions if action.id in shown], pad
 
     async def on_click(self, event: events.Click) -> None:
