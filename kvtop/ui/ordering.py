@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kvtop.ui.text import visible
@@ -76,11 +77,12 @@ def arranged(rows: list[TableRow], sort: str, inverted: bool) -> list[TableRow]:
     if sort == ARRIVAL:
         return rows[::-1] if inverted else rows
     value = BY_ID[sort].value
-    present = [row for row in rows if value(row) is not None]
-    absent = [row for row in rows if value(row) is None] if len(present) < len(rows) else []
+    pairs = [(value(row), row) for row in rows]
+    present = [pair for pair in pairs if pair[0] is not None]
     # One column's values are of one type, which the type of all columns' values cannot say.
-    present.sort(key=value, reverse=descends(sort, inverted))  # type: ignore[arg-type]
-    return present + absent
+    present.sort(key=itemgetter(0), reverse=descends(sort, inverted))
+    absent = [row for key, row in pairs if key is None] if len(present) < len(pairs) else []
+    return [row for _, row in present] + absent
 
 
 def shown_columns(chosen: Iterable[str], room: int, sort: str) -> list[Column]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from kvtop.timeline.snapshot import BlockColumns, BlockState, SequenceRow, Snapshot
 from kvtop.ui.ordering import ARRIVAL, Decode, Pattern, arranged
 
-# Keys and rows are named tuples: hundreds of rows are made for every frame, and a frozen dataclass takes
-# three times as long to make and to hash.
+# Keys and rows are named tuples: hundreds are made for every frame, and a frozen dataclass takes three times
+# as long to make and to hash.
 
 
 class RowKey(NamedTuple):
@@ -23,35 +23,106 @@ class RowKey(NamedTuple):
     branch: int | None
 
 
+class GroupFigures(NamedTuple):
+    """What a group holds, each block counted once. None where it holds nothing, or it is not published."""
+
+    blocks: int | None = None
+    shared: int | None = None
+    waste: int | None = None
+    stored: int | None = None
+
+
 class TableRow(NamedTuple):
-    """One row. A group's row counts each block once, whoever shares it; None is drawn as `-`."""
+    """One row; what it shows is worked out when it is drawn. A figure that is None is drawn as `-`."""
 
     key: RowKey
-    name: str
-    tree: str
-    """What stands before the name: empty, `├ ` or `└ `."""
-    state: str
-    """As `SequenceRow.state`."""
-    prompt: int
-    generated: int
-    stored: int | None
-    """Tokens whose K/V is stored, those in a group's shared blocks once."""
-    maximum: int
-    """Generated tokens at most, for each sequence."""
-    blocks: int | None
-    shared: int | None
-    waste: int | None
-    hit: int | None
-    """Percent of the prompt found in the prefix cache; None before admission."""
-    preemptions: int
-    on_host: bool
-    label: str
-    wait_reason: str
-    tail: tuple[int, ...]
     sequences: tuple[SequenceRow, ...]
-    """The sequences it stands for."""
+    """The sequences it stands for: one, or all of a group's."""
+    tree: str = ""
+    """What stands before the name: empty, `├ ` or `└ `."""
+    figures: GroupFigures | None = None
+    """What a group holds; None for a sequence, which knows itself."""
     folded: bool = False
-    """Whether its branches have no rows of their own."""
+    """Whether a group's branches have no rows of their own."""
+
+    @property
+    def name(self) -> str:
+        return self.sequences[0].name if self.figures is None else str(self.key.request)
+
+    @property
+    def label(self) -> str:
+        return self.sequences[0].label
+
+    @property
+    def state(self) -> str:
+        """As `SequenceRow.state`; of a group the state that all are in, else `running`."""
+        first = self.sequences[0].state
+        return first if all(sequence.state == first for sequence in self.sequences) else "running"
+
+    @property
+    def prompt(self) -> int:
+        return self.sequences[0].prompt_tokens
+
+    @property
+    def generated(self) -> int:
+        return sum([sequence.generated_tokens for sequence in self.sequences])
+
+    @property
+    def maximum(self) -> int:
+        """Generated tokens at most, for each sequence."""
+        return self.sequences[0].max_new_tokens
+
+    @property
+    def held(self) -> GroupFigures:
+        """Blocks, what is shared and wasted of them, and stored tokens."""
+        if self.figures is not None:
+            return self.figures
+        one = self.sequences[0]
+        if not one.blocks:
+            return GroupFigures()
+        return GroupFigures(one.blocks, one.shared_blocks, one.waste_slots, one.stored_tokens)
+
+    @property
+    def blocks(self) -> int | None:
+        return self.held.blocks
+
+    @property
+    def shared(self) -> int | None:
+        return self.held.shared
+
+    @property
+    def waste(self) -> int | None:
+        return self.held.waste
+
+    @property
+    def stored(self) -> int | None:
+        """Tokens whose K/V is stored."""
+        return self.held.stored
+
+    @property
+    def hit(self) -> int | None:
+        """Percent of the prompt found in the prefix cache; None before admission."""
+        one = self.sequences[0]
+        if not one.prompt_tokens or not (one.blocks or one.preemptions):
+            return None
+        return round(100 * one.prefix_hit_tokens / one.prompt_tokens)
+
+    @property
+    def preemptions(self) -> int:
+        return max([sequence.preemptions for sequence in self.sequences])
+
+    @property
+    def on_host(self) -> bool:
+        return all(sequence.on_host for sequence in self.sequences)
+
+    @property
+    def wait_reason(self) -> str:
+        return self.sequences[0].wait_reason
+
+    @property
+    def tail(self) -> tuple[int, ...]:
+        """The newest tokens; none for a group."""
+        return self.sequences[0].tail if self.figures is None else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +151,16 @@ def table_rows(
     pattern = Pattern(order.filter, decode)
     kept = [row for row in snapshot.sequences if pattern.finds(row)] if pattern else snapshot.sequences
     if not order.tree:
-        return arranged([sequence_row(row, "") for row in kept], order.sort, order.inverted)
+        return arranged([sequence_row(row) for row in kept], order.sort, order.inverted)
     shown: dict[int, list[SequenceRow]] = {}
     for sequence in kept:
         shown.setdefault(sequence.request, []).append(sequence)
     groups = _groups(snapshot, shown)
     figures = dict(zip(groups, group_figures(snapshot, list(groups.values())), strict=True))
     tops = [
-        group_row(groups[request], figures[request], request in order.folded)
+        TableRow(RowKey(request, None), tuple(groups[request]), "", figures[request], request in order.folded)
         if request in groups
-        else sequence_row(branches[0], "")
+        else sequence_row(branches[0])
         for request, branches in shown.items()
     ]
     rows: list[TableRow] = []
@@ -110,45 +181,14 @@ def _groups(snapshot: Snapshot, shown: Collection[int]) -> dict[int, list[Sequen
 
 def _branches(members: list[SequenceRow], order: TableOrder) -> list[TableRow]:
     """The rows under a group's row."""
-    if order.sort == ARRIVAL and not order.inverted:
-        rows = [sequence_row(member, "├ ") for member in members[:-1]]
-        return [*rows, sequence_row(members[-1], "└ ")]
     rows = arranged([sequence_row(member, "├ ") for member in members], order.sort, order.inverted)
-    return [*rows[:-1], rows[-1]._replace(tree="└ ")]
+    rows[-1] = TableRow(rows[-1].key, rows[-1].sequences, "└ ")
+    return rows
 
 
-def sequence_row(sequence: SequenceRow, tree: str) -> TableRow:
+def sequence_row(sequence: SequenceRow, tree: str = "") -> TableRow:
     """The row of one sequence."""
-    holds = sequence.blocks > 0
-    return TableRow(
-        RowKey(sequence.request, sequence.branch),
-        sequence.name,
-        tree,
-        sequence.state,
-        sequence.prompt_tokens,
-        sequence.generated_tokens,
-        sequence.stored_tokens if holds else None,
-        sequence.max_new_tokens,
-        sequence.blocks if holds else None,
-        sequence.shared_blocks if holds else None,
-        sequence.waste_slots if holds else None,
-        _hit(sequence),
-        sequence.preemptions,
-        sequence.on_host,
-        sequence.label,
-        sequence.wait_reason,
-        sequence.tail,
-        (sequence,),
-    )
-
-
-class GroupFigures(NamedTuple):
-    """What a group holds, each block counted once. None where it holds nothing, or it is not published."""
-
-    blocks: int | None = None
-    shared: int | None = None
-    waste: int | None = None
-    stored: int | None = None
+    return TableRow(RowKey(sequence.request, sequence.branch), (sequence,), tree)
 
 
 def group_figures(snapshot: Snapshot, groups: Sequence[Sequence[SequenceRow]]) -> list[GroupFigures]:
@@ -178,8 +218,9 @@ def _distinct(
         return [GroupFigures()] * len(groups)
     span = int(flat.max()) + 1
     lengths = [sum(map(len, tables)) for tables in groups]
-    held = np.unique(np.repeat(np.arange(len(groups)), lengths) * span + flat)
-    group, block = np.divmod(held, span)
+    # Sorted, then without repetitions: np.unique hashes, which takes ten times as long here.
+    held = np.sort(np.repeat(np.arange(len(groups)), lengths) * span + flat)
+    group, block = np.divmod(held[np.diff(held, prepend=-1) > 0], span)
     number = np.bincount(group, minlength=len(groups)).tolist()
     if columns is None:
         return [GroupFigures(blocks or None) for blocks in number]
@@ -189,40 +230,6 @@ def _distinct(
         GroupFigures(blocks, others, blocks * block_size - filled, filled) if blocks else GroupFigures()
         for blocks, others, filled in zip(number, shared, stored, strict=True)
     ]
-
-
-def group_row(members: Sequence[SequenceRow], figures: GroupFigures, folded: bool = False) -> TableRow:
-    """The row of a request with several sequences."""
-    first = members[0]
-    states = {member.state for member in members}
-    return TableRow(
-        RowKey(first.request, None),
-        str(first.request),
-        "",
-        first.state if len(states) == 1 else "running",
-        first.prompt_tokens,
-        sum([member.generated_tokens for member in members]),
-        figures.stored,
-        first.max_new_tokens,
-        figures.blocks,
-        figures.shared,
-        figures.waste,
-        _hit(first),
-        max([member.preemptions for member in members]),
-        _on_host(members),
-        first.label,
-        first.wait_reason,
-        (),
-        tuple(members),
-        folded,
-    )
-
-
-def _hit(sequence: SequenceRow) -> int | None:
-    """Percent of the prompt that was found in the prefix cache."""
-    if not sequence.prompt_tokens or not (sequence.blocks or sequence.preemptions):
-        return None
-    return round(100 * sequence.prefix_hit_tokens / sequence.prompt_tokens)
 
 
 # -- keys, and what becomes of them -----------------------------------------------------------------------
