@@ -35,6 +35,7 @@ def _loaded(code: str, root: Path, run: Callable[..., str]) -> set[str]:
         ("kvtop.timeline", FRAMEWORKS | SCREEN),
         ("kvtop.timeline.state", FRAMEWORKS | SCREEN),
         ("kvtop.timeline.snapshot", FRAMEWORKS | SCREEN),
+        ("kvtop.analysis.reservations", FRAMEWORKS | SCREEN),
         ("kvtop.session.session", FRAMEWORKS | SCREEN),
         ("kvtop.session.live", FRAMEWORKS | SCREEN),
         ("kvtop.assembly", FRAMEWORKS | SCREEN),
