@@ -34,7 +34,9 @@ def test_kernels_import_nothing_of_ours_but_each_other(root: Path) -> None:
             assert not ours or name.startswith("kvtop.kernels."), f"{path} imports {name}"
 
 
-@pytest.mark.parametrize("folder", ["memory", "scheduling", "workload", "timeline", "analysis", "session", "ui"])
+@pytest.mark.parametrize(
+    "folder", ["memory", "scheduling", "workload", "timeline", "analysis", "session", "ui"]
+)
 def test_kernels_are_called_from_the_engine_alone(root: Path, folder: str) -> None:
     for path in _sources(root / "kvtop" / folder):
         assert not [name for name in _imports(path) if name.startswith("kvtop.kernels")], path
