@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from textual.filter import LineFilter
+
 from kvtop.session.session import Phase, Session, Status
 from kvtop.timeline.snapshot import SequenceRow, Snapshot
 from kvtop.ui.actions import Action
 from kvtop.ui.commands import CommandApp
+from kvtop.ui.filters import line_filters, without_greys
+from kvtop.ui.glyphs import BLOCK, Glyphs
 from kvtop.ui.palette import Palette, load_palette
 from kvtop.ui.rows import RowKey, TableOrder, TableRow, table_rows
 from kvtop.ui.screens.dashboard import Dashboard
@@ -48,11 +53,15 @@ class KvtopApp(CommandApp):
         folder: Path | None = None,
         probe: bool = True,
         readonly: bool = False,
+        glyphs: Glyphs = BLOCK,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        colours = palette if palette is not None else load_palette()
+        no_color = bool(os.environ.get("NO_COLOR"))
+        colours = palette if palette is not None else load_palette("mono" if no_color else "dark")
         where = folder if folder is not None else Path()
         super().__init__(session, colours, fps=fps, folder=where, readonly=readonly)
+        self.no_color = no_color
+        self.glyphs = glyphs
         self.title = title or "kvtop"
         self.guard: Guard | None = None
         self.selection = Selection()
@@ -89,6 +98,11 @@ class KvtopApp(CommandApp):
         if self.guard is not None:
             self.guard.arm(number)
         self.exit(return_code=128 + number)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What is done to every strip: ours for NO_COLOR and for ASCII, in the place of Textual's."""
+        own = line_filters(self.glyphs, self.no_color, self.palette.background)
+        return [*without_greys(super().get_line_filters()), *own]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The palette's colours that the style sheet names, before the theme is registered too."""
@@ -190,6 +204,7 @@ class KvtopApp(CommandApp):
             tags=self.tags,
             lit=self._lit(),
             clock=self._clock(),
+            glyphs=self.glyphs,
         )
 
     def _lit(self) -> frozenset[RowKey]:

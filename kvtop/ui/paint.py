@@ -12,6 +12,8 @@ from textual._compositor import CompositorUpdate
 from textual.screen import Screen
 from textual.strip import Strip
 
+from kvtop.ui.filters import filter_strips
+
 PlacedRow = tuple[int, int, Strip]
 """Column and row of the screen, and what stands there."""
 
@@ -30,4 +32,6 @@ class RowsUpdate(CompositorUpdate):
 def paint(screen: Screen[None], rows: list[PlacedRow]) -> None:
     """Write rows to the terminal in one piece. The screen must be the one on top; without a terminal
     nothing is written, and a later repaint draws the same strips."""
-    screen.app._display(screen, RowsUpdate(rows))  # type: ignore[arg-type]  # as Textual itself calls it
+    strips = filter_strips(screen.app, [strip for _, _, strip in rows])
+    placed = [(x, y, strip) for (x, y, _), strip in zip(rows, strips, strict=True)]
+    screen.app._display(screen, RowsUpdate(placed))  # type: ignore[arg-type]  # as Textual itself calls it

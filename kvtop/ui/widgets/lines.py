@@ -16,6 +16,7 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
+from kvtop.ui.filters import filter_strips
 from kvtop.ui.text import fit, head
 from kvtop.ui.view import View
 
@@ -99,15 +100,7 @@ class StripWidget(Widget):
         found = [*rows, *([Strip.blank(self.extent.width, self.ground)] * (crop.height - len(rows)))]
         if crop.x or crop.width != self.extent.width:
             found = [strip.crop(crop.x, crop.right) for strip in found]
-        return self.filtered(found)
-
-    def filtered(self, strips: list[Strip]) -> list[Strip]:
-        """The strips without colours, where the terminal is to have none."""
-        if self.app.no_color:
-            background = self.background_colors[1]
-            for line_filter in self.app._filters:
-                strips = [strip.apply_filter(line_filter, background) for strip in strips]
-        return strips
+        return filter_strips(self.app, found)
 
     def render_line(self, y: int) -> Strip:
         """One kept strip."""

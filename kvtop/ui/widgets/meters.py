@@ -193,10 +193,10 @@ class Meters(LineWidget):
             room = width - line.width
             sparks = 2 if width >= 100 else 1
             length = max(0, min(room // sparks - 9, 40)) if room > 12 else 0
-            line.cell(view.rates.spark(length), length, ink("primary"), ">")
+            line.cell(view.rates.spark(length, glyphs=view.glyphs), length, ink("primary"), ">")
             if sparks == 2:
                 line.put("   pool ", ink("muted"))
-                line.cell(view.used.spark(length, c.total_blocks), length, ink("used"), ">")
+                line.cell(view.used.spark(length, c.total_blocks, view.glyphs), length, ink("used"), ">")
         return line
 
 
