@@ -205,11 +205,12 @@ class LiveSession:
             return
         assert self._observer is not None and self._source is not None and self._run is not None
         self._wanted = self._stale = False
-        block, sequence, _ = self._selection
+        block, sequence, prefixes = self._selection
         self._snapshot = self._observer.snapshot(
             self._source,
             block=block,
             sequence=sequence,
+            prefixes=prefixes,
             figures=self._figures(),
             caption=self._run.scenario.caption,
         )
@@ -235,7 +236,7 @@ class LiveSession:
         self._status = Status(phase, message, None, self._speed, self._rates.elapsed())
 
     def _figures(self) -> StepFigures | None:
-        assert self._observer is not None
+        assert self._observer is not None and self._source is not None
         ended = self._observer.state.last_step
         if ended is None:
             return None
@@ -249,6 +250,7 @@ class LiveSession:
             update_seconds=ended.update_seconds,
             tokens_per_second=tokens,
             steps_per_second=steps,
+            kv_bytes_read=self._observer.kv_bytes_read(self._source.bytes_per_block),
         )
 
 
@@ -267,4 +269,5 @@ def _source(run: Run) -> Source:
         seed=run.seed,
         preemption=run.scheduler.config.preemption.value,
         max_sequences=run.scheduler.config.max_sequences,
+        max_positions=info.max_positions,
     )

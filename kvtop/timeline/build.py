@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from kvtop.timeline.snapshot import (
     BlockState,
     Counters,
     Owner,
+    Preemption,
+    Read,
     SequenceDetail,
     SequenceRow,
 )
@@ -147,11 +149,43 @@ def sequence_detail(state: MemoryState, sequence_id: int) -> SequenceDetail | No
         name=sequence_name(sequence_id),
         prompt_token_ids=tuple(sequence.tokens[:cut]),
         generated_token_ids=tuple(sequence.tokens[cut:]),
+        preemptions=tuple(
+            Preemption(
+                step=preempted.event.step,
+                mode=preempted.event.mode.value,
+                why=preempted.event.why,
+                blocks_short=preempted.event.blocks_short,
+                blocks=preempted.blocks,
+                tokens=preempted.tokens,
+                resumed=preempted.resumed,
+            )
+            for preempted in sequence.preempted
+        ),
     )
 
 
-def block_detail(state: MemoryState, block: int, recent: Iterable[AnyEvent]) -> BlockDetail | None:
-    """A device block with its owners, tokens and life story; None for an id that the pool does not have."""
+def reads(state: MemoryState) -> tuple[Read, ...]:
+    """What the newest ended step's attention read, in the order of computing."""
+    return tuple(
+        Read(sequence, sequence_name(sequence), stored, _read_blocks(table, stored, state.block_size))
+        for sequence, stored, table in state.reads
+    )
+
+
+def _read_blocks(table: array[int], stored: int, block_size: int) -> NDArray[np.int32]:
+    """The blocks of a table that hold its first `stored` tokens, read-only. The table must not change."""
+    blocks = np.frombuffer(table, dtype=np.int32)[: -(-stored // block_size)]
+    blocks.setflags(write=False)
+    return blocks
+
+
+def block_detail(
+    state: MemoryState, block: int, recent: Iterable[AnyEvent], holder_of: Callable[[int], int | None]
+) -> BlockDetail | None:
+    """A device block with its owners, tokens and life story; None for an id that the pool does not have.
+
+    `holder_of` finds the block that is cached under a hash.
+    """
     pool = state.device
     if not 0 <= block < pool.num_blocks:
         return None
@@ -169,6 +203,7 @@ def block_detail(state: MemoryState, block: int, recent: Iterable[AnyEvent]) -> 
         start = holder[1] * state.block_size
         tokens = tuple(holder[0][start : start + pool.fills[block]])
     references, hash_ = pool.ref_counts[block], pool.hashes[block]
+    parent = pool.parents.get(block) or None
     block_state = BlockState.CACHED if hash_ else BlockState.FREE
     if references:
         block_state = BlockState.SHARED if references > 1 else BlockState.USED
@@ -179,7 +214,8 @@ def block_detail(state: MemoryState, block: int, recent: Iterable[AnyEvent]) -> 
         fill=pool.fills[block],
         block_size=state.block_size,
         hash=hash_ or None,
-        parent_hash=pool.parents.get(block),
+        parent_hash=parent,
+        parent_block=holder_of(parent) if parent is not None else None,
         owners=tuple(owners),
         token_ids=tokens,
         first_position=holder[1] * state.block_size if holder is not None else None,

@@ -8,11 +8,16 @@ from collections.abc import Sequence
 from kvtop.memory import events as ev
 from kvtop.memory.events import AnyEvent
 from kvtop.timeline import build
-from kvtop.timeline.snapshot import Snapshot, Source, StepFigures
+from kvtop.timeline.prefixes import PrefixForest
+from kvtop.timeline.snapshot import Flash, FlashKind, Read, Snapshot, Source, StepFigures
 from kvtop.timeline.state import MemoryState
 
 LOG_EVENTS = 256
 """Newest events that a snapshot carries for the log."""
+TRACE_EVENTS = 1024
+"""Newest events of all kinds that it carries."""
+FLASHES = 256
+"""Newest flashes that it carries."""
 LIFE_EVENTS = 8
 """Newest events that are remembered for each block, as its life story."""
 
@@ -29,18 +34,49 @@ class Observer:
     def __init__(self, blocks: int, block_size: int, host_blocks: int = 0) -> None:
         self.state = MemoryState(blocks, block_size, host_blocks)
         self._log: deque[AnyEvent] = deque(maxlen=LOG_EVENTS)
+        self._trace: deque[AnyEvent] = deque(maxlen=TRACE_EVENTS)
+        self._flashes: deque[Flash] = deque(maxlen=FLASHES)
+        self._flashed = 0
         self._evicted = False
         """Whether the last event was an eviction: the log then says who took the blocks."""
-        self._life: dict[int, deque[AnyEvent]] = {}
+        self._life: dict[int, tuple[AnyEvent, ...]] = {}
+        self._forest = PrefixForest(self.state)
+        self._reads: tuple[ev.StepEnded | None, tuple[Read, ...]] = None, ()
 
     def hear(self, event: AnyEvent) -> None:
-        """Fold one event in and remember it for the log and the blocks' life stories."""
+        """Fold one event in and remember it for log, trace, flashes and the blocks' life stories."""
+        kind = type(event)
+        if kind is ev.Advanced or kind is ev.StepBegan:
+            self.state.apply(event)
+            return
+        self._note(event)
         self.state.apply(event)
-        if not isinstance(event, _NOT_FOR_THE_LOG) or (isinstance(event, ev.Allocated) and self._evicted):
+        self._trace.append(event)
+        if not isinstance(event, _NOT_FOR_THE_LOG) or (kind is ev.Allocated and self._evicted):
             self._log.append(event)
-        self._evicted = isinstance(event, ev.Evicted)
+        self._evicted = kind is ev.Evicted
+        life = self._life
         for block in _device_blocks(event):
-            self._life.setdefault(block, deque(maxlen=LIFE_EVENTS)).append(event)
+            life[block] = (*life.get(block, ())[1 - LIFE_EVENTS :], event)
+
+    def _note(self, event: AnyEvent) -> None:
+        """What has to be seen before the fold takes the event in."""
+        if isinstance(event, ev.Cached):
+            self._forest.cached(event)
+        elif isinstance(event, ev.Evicted):
+            self._forest.evicted(event)
+            self._flash(FlashKind.EVICTED, event.blocks)
+        elif isinstance(event, ev.Copied):
+            self._flash(FlashKind.COPIED, (event.destination,))
+        elif isinstance(event, ev.Preempted):
+            # Swapped out or released, it is the same blocks that the group is about to give up.
+            group = self.state.requests[event.request].sequences.values()
+            held = dict.fromkeys(block for sequence in group for block in sequence.table)
+            self._flash(FlashKind.PREEMPTED, tuple(held))
+
+    def _flash(self, kind: FlashKind, blocks: tuple[int, ...]) -> None:
+        self._flashed += 1
+        self._flashes.append(Flash(self._flashed, kind, blocks))
 
     def snapshot(
         self,
@@ -48,14 +84,17 @@ class Observer:
         *,
         block: int | None = None,
         sequence: int | None = None,
+        prefixes: bool = False,
         figures: StepFigures | None = None,
         caption: str = "",
     ) -> Snapshot:
-        """The state now, frozen, with details of the selected block and sequence. Changes nothing."""
+        """The state now, frozen, with details of the selected block and sequence, and the tree of prefixes
+        when it is asked for. Changes nothing that a later snapshot shows."""
         state = self.state
         rows = build.sequence_rows(state)
         blocks = build.block_columns(state.device, rows, host=False)
         host = build.block_columns(state.host, rows, host=True) if state.host.num_blocks else None
+        tree = self._forest.nodes() if prefixes else None
         return Snapshot(
             source=source,
             step=state.step,
@@ -66,12 +105,32 @@ class Observer:
             sequences=rows,
             figures=figures,
             events=tuple(self._log),
-            block_detail=build.block_detail(state, block, self._life.get(block, ()))
+            block_detail=build.block_detail(state, block, self._life.get(block, ()), self._forest.holder)
             if block is not None
             else None,
             sequence_detail=build.sequence_detail(state, sequence) if sequence is not None else None,
             caption=caption,
+            trace=tuple(self._trace),
+            flashes=tuple(self._flashes),
+            reads=self._read(),
+            prefixes=tree,
+            prefixes_left_out=self._forest.size - len(tree) if tree is not None else 0,
         )
+
+    def kv_bytes_read(self, bytes_per_block: int | None) -> int | None:
+        """Bytes of K/V that the newest ended step's attention read, each sequence's once, so that a block
+        which two sequences read counts twice; None when a block's size in bytes is not known."""
+        if bytes_per_block is None:
+            return None
+        return sum(stored for _, stored, _ in self.state.reads) * bytes_per_block // self.state.block_size
+
+    def _read(self) -> tuple[Read, ...]:
+        """What the newest ended step read, made once a step."""
+        ended, reads = self._reads
+        if ended is not self.state.last_step:
+            reads = build.reads(self.state)
+            self._reads = self.state.last_step, reads
+        return reads
 
 
 def _device_blocks(event: AnyEvent) -> Sequence[int]:

@@ -134,6 +134,7 @@ class BlockDetail:
     block_size: int
     hash: int | None
     parent_hash: int | None
+    """Hash of the chain before it; None for the first block of a prompt, or without a hash."""
     owners: tuple[Owner, ...]
     token_ids: tuple[int, ...] | None
     """The tokens whose K/V it holds; None when the source does not know."""
@@ -141,6 +142,9 @@ class BlockDetail:
     touched: int
     life: tuple[str, ...]
     """The last events that touched it, oldest first, in words."""
+    parent_block: int | None = None
+    """The block that holds the chain before it; None at the beginning of a prompt, or when that chain cannot
+    be found any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,19 @@ pools' bit for bit.
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from kvtop.memory import events as ev
 from kvtop.memory.free_queue import FreeQueue
 
 Handler = Callable[[Any], None]
+Reading: TypeAlias = "tuple[int, int, array[int]]"
+"""A sequence, its stored tokens once the step had computed it, and its table then."""
+PREEMPTIONS = 32
+"""Newest preemptions that are remembered for a sequence."""
 
 
 def _zeros(code: str, count: int) -> array[int]:
@@ -65,6 +70,19 @@ class PoolState:
             self.fills[block] = 0
 
 
+@dataclass(slots=True)
+class PreemptionState:
+    """One time that a sequence lost its blocks."""
+
+    event: ev.Preempted
+    blocks: int
+    """Table entries that it gave up."""
+    tokens: int
+    """What it had stored."""
+    resumed: int | None = None
+    """Step in which its group ran again."""
+
+
 @dataclass(slots=True, eq=False)
 class SequenceState:
     """One sequence, as far as the events tell."""
@@ -77,6 +95,8 @@ class SequenceState:
     on_host: bool = False
     holding: bool = False
     prefix_hit_tokens: int = 0
+    preempted: deque[PreemptionState] = field(default_factory=lambda: deque(maxlen=PREEMPTIONS))
+    """Oldest first."""
 
 
 @dataclass(slots=True, eq=False)
@@ -123,6 +143,11 @@ class MemoryState:
         self.order = -1
         """Order of the newest event within `step`; -1 before the first."""
         self.last_step: ev.StepEnded | None = None
+        self.reads: list[Reading] = []
+        """What attention read in the newest step that has ended, in the order of computing."""
+        self.hits: dict[int, int] = {}
+        """Cached device block -> how often a table took it from the cache; those never taken are left out."""
+        self._computed: list[Reading] = []
         self._contents: dict[int, tuple[array[int], int]] = {}
         self._handlers: dict[type, Handler] = {
             kind: getattr(self, f"_on_{kind.__name__.lower()}") for kind in ev.AnyEvent.__args__
@@ -193,10 +218,16 @@ class MemoryState:
 
     def _on_advanced(self, event: ev.Advanced) -> None:
         sequence = self.sequence(event.sequence)
-        size, fills = self.block_size, self.device.fills
+        size, fills, written = self.block_size, self.device.fills, False
         for logical in range(sequence.stored // size, -(-event.stored // size)):
             block = sequence.table[logical]
-            fills[block] = max(fills[block], min(size, event.stored - logical * size))
+            slots = min(size, event.stored - logical * size)
+            if fills[block] < slots:
+                fills[block] = slots
+                written = True
+        if written:
+            # Otherwise nothing was computed: it got a token only, or what a sibling has stored for it.
+            self._computed.append((event.sequence, event.stored, sequence.table[:]))
         sequence.stored = event.stored
         sequence.tokens.extend(event.token_ids)
         sequence.holding = False
@@ -212,6 +243,8 @@ class MemoryState:
         request = self.requests[event.request]
         request.preemptions += 1
         request.wait_reason = event.why
+        for sequence in request.sequences.values():
+            sequence.preempted.append(PreemptionState(event, len(sequence.table), sequence.stored))
         if event.mode is ev.PreemptionMode.SWAP:
             request.state = "swapped"
             self.totals.preempted_swap += 1
@@ -228,6 +261,9 @@ class MemoryState:
     def _on_resumed(self, event: ev.Resumed) -> None:
         request = self.requests[event.request]
         request.state, request.wait_reason = "running", ""
+        for sequence in request.sequences.values():
+            if sequence.preempted:
+                sequence.preempted[-1].resumed = event.step
 
     def _move(
         self,
@@ -260,6 +296,7 @@ class MemoryState:
             self.device.hashes[block] = 0
             del self.device.parents[block]
             del self._contents[block]
+            self.hits.pop(block, None)
         self.totals.evictions += len(event.blocks)
 
     def _on_allocated(self, event: ev.Allocated) -> None:
@@ -267,8 +304,11 @@ class MemoryState:
         self._append(event.sequence, event.logical, event.blocks)
 
     def _on_shared(self, event: ev.Shared) -> None:
+        hashes, hits = self.device.hashes, self.hits
         for block in event.blocks:
             self.device.add_reference(block, event.step)
+            if hashes[block]:
+                hits[block] = hits.get(block, 0) + 1
         self._append(event.sequence, event.logical, event.blocks)
 
     def _append(self, sequence: int, logical: int, blocks: tuple[int, ...]) -> None:
@@ -315,3 +355,4 @@ class MemoryState:
 
     def _on_stepended(self, event: ev.StepEnded) -> None:
         self.last_step = event
+        self.reads, self._computed = self._computed, []
