@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,15 +20,18 @@ from kvtop.ui.actions import Action
 from kvtop.ui.commands import CommandApp
 from kvtop.ui.filters import line_filters, without_greys
 from kvtop.ui.glyphs import BLOCK, Glyphs
+from kvtop.ui.history import History
 from kvtop.ui.palette import Palette, load_palette
-from kvtop.ui.rows import RowKey, TableOrder, TableRow, table_rows
+from kvtop.ui.rows import RowKey, TableOrder, TableRow, living, matching, row_for, table_rows
 from kvtop.ui.screens.dashboard import Dashboard
 from kvtop.ui.system import SystemMemory, SystemProbe
 from kvtop.ui.terminal import Guard
 from kvtop.ui.text import visible
-from kvtop.ui.view import History, Selection, View
+from kvtop.ui.view import Selection, View
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+TAILS = 2048
+"""How many sequences' newest texts are kept, for filter and search: a tokenizer takes long over hundreds."""
 TEXTS_PER_SECOND = 5
 """How often figures change on the screen while the generator runs: faster than that nobody reads them."""
 
@@ -74,9 +79,10 @@ class KvtopApp(CommandApp):
         self._probe_wanted = probe
         self._probe: SystemProbe | None = None
         self._memory = SystemMemory()
-        self._rates, self._used = History(), History()
+        self._history = History()
         self._snapshot: Snapshot | None = None
         self._rows: list[TableRow] = []
+        self._tail_text = lru_cache(TAILS)(self._decode)
         self._drawn: tuple[Any, ...] = ()
         self._texts_pending = False
         self._texts_tick = 0
@@ -152,10 +158,9 @@ class KvtopApp(CommandApp):
         """Take the newest snapshot and draw it, if anything differs from what is on the screen."""
         status, snapshot = self.session.status, self.session.snapshot()
         self.take_notices()
-        self._sample(snapshot)
+        self._sample(status, snapshot)
         self._notice_the_end(status)
-        chosen = self.selection, self.order, self.tags, self.matches
-        drawn = (snapshot, chosen, self._memory, _shown(status), self._beat(status))
+        drawn = (snapshot, self._chosen, self._memory, _shown(status), self._beat(status))
         same = len(self._drawn) == len(drawn) and self._drawn[0] is snapshot and self._drawn[1:] == drawn[1:]
         if same and not force and not self._texts_pending and not self.dashboard.animating:
             return
@@ -164,9 +169,28 @@ class KvtopApp(CommandApp):
         self._drawn, self._snapshot = drawn, snapshot
         if texts:
             self._texts_tick = self.ticks
-            self._rows = table_rows(snapshot, self.order) if snapshot is not None else []
-            self._check_selection()
+            if snapshot is not None:
+                self._make_rows(snapshot)
+            self._drawn = (snapshot, self._chosen, *drawn[2:])
         self.dashboard.draw(self.view(status), texts=texts)
+
+    @property
+    def _chosen(self) -> tuple[Any, ...]:
+        """What a person has selected, ordered and marked."""
+        return self.selection, self.order, self.tags, self.matches
+
+    def _make_rows(self, snapshot: Snapshot) -> None:
+        """The table's rows in their order. Marks go on with their sequences and end with them."""
+        order = self.order
+        self._rows = table_rows(snapshot, order, self._tail_text)
+        if order.search:
+            self.matches = matching(self._rows, order.search, self._tail_text)
+        if self.tags:
+            self.tags = frozenset(living(snapshot, self.tags).values())
+        if order.folded:
+            requests = {row.request for row in snapshot.sequences}
+            self.order = replace(order, folded=order.folded & requests)
+        self._check_selection(snapshot)
 
     def _notice_the_end(self, status: Status) -> None:
         """Say once that the session has failed or ended."""
@@ -197,8 +221,7 @@ class KvtopApp(CommandApp):
             selection=self.selection,
             title=self._subject,
             memory=self._memory,
-            rates=self._rates,
-            used=self._used,
+            history=self._history,
             beat=self._beat(status),
             order=self.order,
             tags=self.tags,
@@ -221,33 +244,30 @@ class KvtopApp(CommandApp):
             return True
         return self.ticks - self._texts_tick >= self.fps / TEXTS_PER_SECOND
 
-    def _sample(self, snapshot: Snapshot | None) -> None:
-        """Twice a second the sparklines' figures, once a second the memory's."""
+    def _sample(self, status: Status, snapshot: Snapshot | None) -> None:
+        """Twice a second the history's figures, once a second the memory's."""
         due = self.ticks % max(1, round(self.fps / 2)) == 0
         if due and snapshot is not None and snapshot is not self._snapshot:
-            figures = snapshot.figures
-            if figures is not None and figures.tokens_per_second is not None:
-                self._rates.add(figures.tokens_per_second)
-            self._used.add(snapshot.counters.used_blocks)
+            self._history.add(snapshot, status)
         if self._probe_wanted and self.ticks % max(1, round(self.fps)) == 1:
             if self._probe is None and snapshot is not None:
                 self._probe = SystemProbe(gpu=(snapshot.source.device or "").startswith("cuda"))
             if self._probe is not None:
                 self._memory = self._probe.read()
 
-    def _check_selection(self) -> None:
-        """Let go of a row that has left; a group that shrank to one sequence becomes that sequence."""
+    def _check_selection(self, snapshot: Snapshot) -> None:
+        """Let go of a row that has left or is filtered out. A group that shrank to one sequence becomes that
+        sequence, and a branch that is folded away its group."""
         key = self.selection.row
         if key is None or any(row.key == key for row in self._rows):
             return
-        left = [row.key for row in self._rows if row.key.request == key.request]
-        if key.branch is None and len(left) == 1:
-            self.select(Selection(left[0], self.selection.block), draw=False)
-            return
-        name = key.request if not key.branch else f"{key.request}.{key.branch}"
-        if not self.notice_shown:  # the answer to a command is not covered by its consequence
-            self.tell(f"{name} has left")
-        self.select(Selection(None, self.selection.block), draw=False)
+        alive = living(snapshot, (key,)).get(key)
+        row = row_for(self._rows, alive) if alive is not None else None
+        self.select(Selection(row.key if row is not None else None, self.selection.block), draw=False)
+        # The answer to a command is not covered by its consequence, nor what is being typed.
+        if row is None and not self.notice_shown and self.screen is self.dashboard:
+            name = f"{key.request}.{key.branch}" if key.branch else str(key.request)
+            self.tell(f"{name} has left" if alive is None else f"{name} is filtered out now")
 
     def select(self, selection: Selection, *, draw: bool = True) -> None:
         """Select a row and a block, and ask the session for their details."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kvtop.session.session import Phase, Status
 from kvtop.timeline.snapshot import Snapshot
 from kvtop.ui.glyphs import BLOCK, Glyphs
+from kvtop.ui.history import History
 from kvtop.ui.palette import Palette
 from kvtop.ui.rows import RowKey, TableOrder, TableRow
 from kvtop.ui.system import SystemMemory
@@ -20,21 +20,6 @@ class Selection:
 
     row: RowKey | None = None
     block: int | None = None
-
-
-class History:
-    """The last figures of a rate, for a sparkline."""
-
-    def __init__(self, length: int = 240) -> None:
-        self._values: deque[float] = deque(maxlen=length)
-
-    def add(self, value: float) -> None:
-        """Append a figure."""
-        self._values.append(value)
-
-    def spark(self, width: int, ceiling: float | None = None, glyphs: Glyphs = BLOCK) -> str:
-        """The newest figures in `width` cells, the highest (or `ceiling`) full height."""
-        return glyphs.spark(list(self._values), width, ceiling)
 
 
 NO_ROWS: frozenset[RowKey] = frozenset()
@@ -53,12 +38,10 @@ class View:
     selection: Selection = Selection()
     title: str = ""
     memory: SystemMemory = field(default_factory=SystemMemory)
-    rates: History = field(default_factory=History)
-    """Tokens a second."""
+    history: History = field(default_factory=lambda: History(1))
+    """Figures over time."""
     beat: int = 0
     """Moves while loading."""
-    used: History = field(default_factory=History)
-    """Used blocks."""
     order: TableOrder = field(default_factory=TableOrder)
     """How the table's rows are sorted, filtered and folded; `rows` are in this order already."""
     tags: frozenset[RowKey] = NO_ROWS

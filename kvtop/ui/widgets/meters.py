@@ -193,10 +193,12 @@ class Meters(LineWidget):
             room = width - line.width
             sparks = 2 if width >= 100 else 1
             length = max(0, min(room // sparks - 9, 40)) if room > 12 else 0
-            line.cell(view.rates.spark(length, glyphs=view.glyphs), length, ink("primary"), ">")
+            spark = view.history.spark("tokens_per_second", length, glyphs=view.glyphs)
+            line.cell(spark, length, ink("primary"), ">")
             if sparks == 2:
                 line.put("   pool ", ink("muted"))
-                line.cell(view.used.spark(length, c.total_blocks, view.glyphs), length, ink("used"), ">")
+                spark = view.history.spark("used_percent", length, 100, view.glyphs)
+                line.cell(spark, length, ink("used"), ">")
         return line
 
 
