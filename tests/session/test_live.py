@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kvtop.memory.events import PreemptionMode, sequence_id
+from kvtop.memory.events import PreemptionMode, StepEnded, sequence_id
 from kvtop.report import step_report
 from kvtop.session.session import (
     Abort,
@@ -132,6 +132,38 @@ def test_a_selected_block_tells_its_story(at_step, until):
     sequence = snapshot.sequence_detail
     assert sequence.id == snapshot.sequences[0].id
     assert len(sequence.prompt_token_ids) == snapshot.sequences[0].prompt_tokens
+
+
+def test_the_tree_of_prefixes_comes_when_it_is_asked_for(at_step, until):
+    session = at_step(80, "shared-preface")
+    assert session.snapshot().prefixes is None
+    session.select(prefixes=True)
+    snapshot = fresh(session, until, lambda s: s.prefixes is not None)
+    assert len(snapshot.prefixes) + snapshot.prefixes_left_out == int(snapshot.blocks.has_hash.sum()) > 10
+    assert max(node.hits for node in snapshot.prefixes) > 0
+    session.select(block=1)
+    assert fresh(session, until, lambda s: s.block_detail).prefixes is None
+
+
+def test_figures_and_reads_are_those_of_the_newest_step(at_step):
+    snapshot = at_step(60).snapshot()
+    assert snapshot.source.max_positions is None and snapshot.figures.kv_bytes_read is None
+    assert sum(read.tokens for read in snapshot.reads) >= snapshot.figures.scheduled_tokens > 0
+    tables = {row.id: row.table for row in snapshot.sequences}
+    for read in snapshot.reads:
+        if read.sequence in tables:
+            assert np.array_equal(read.table, tables[read.sequence][: len(read.table)])
+    assert isinstance(snapshot.trace[-1], StepEnded) and snapshot.trace[-1].step == 60
+
+
+def test_bytes_read_and_the_most_positions_are_known_with_a_model(at_step, monkeypatch):
+    from kvtop.engine import null_runner
+
+    info = null_runner.NullRunner().info._replace(bytes_per_block=24576, max_positions=2048)
+    monkeypatch.setattr(null_runner, "RunnerInfo", lambda **fields: info)
+    snapshot = at_step(3, "four-drafts").snapshot()
+    assert snapshot.source.max_positions == 2048
+    assert snapshot.figures.kv_bytes_read == sum(read.tokens for read in snapshot.reads) * 24576 // 16 > 0
 
 
 def test_a_cached_block_still_knows_its_tokens(at_step, until):

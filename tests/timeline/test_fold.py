@@ -41,13 +41,14 @@ def picture(state):
             request.wait_reason,
             request.preemptions,
             [
-                (s.id, s.tokens, s.prompt_length, s.table, s.stored, s.on_host, s.holding)
+                (s.id, s.tokens, s.prompt_length, s.table, s.stored, s.on_host, s.holding, list(s.preempted))
                 for s in request.sequences.values()
             ],
         )
         for id_, request in state.requests.items()
     }
-    return pools, requests, state.totals, state.step, state.order, state.last_step
+    step = state.step, state.order, state.last_step, state.reads
+    return pools, requests, state.totals, state.hits, step
 
 
 def test_every_kind_of_event_happens_in_the_run(events):
