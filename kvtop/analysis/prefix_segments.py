@@ -1,4 +1,4 @@
-"""The chains of cached blocks as a forest of segments, so that a long prompt is one line and not a hundred.
+"""The tree of cached blocks as segments, so that a long prompt is one line and not a hundred.
 
 A segment is a stretch of blocks without a branch in it and with one reference count: a node of the radix
 tree over blocks, cut where sharing changes.
@@ -20,7 +20,7 @@ _HASH, _REF_COUNT = attrgetter("hash"), attrgetter("ref_count")
 
 
 @dataclass(frozen=True, slots=True)
-class Forest:
+class PrefixSegments:
     """Segments in the order of `nodes`, a parent before its children. All lists have an entry a segment."""
 
     nodes: Sequence[PrefixNode]
@@ -57,22 +57,25 @@ class Forest:
         return order
 
 
-def forest(nodes: Sequence[PrefixNode]) -> Forest:
+def segments(nodes: Sequence[PrefixNode]) -> PrefixSegments:
     """The segments of chains that are given depth first, each parent before its children.
 
     A node whose parent is not among those before it begins a tree of its own.
     """
     number = len(nodes)
     if not number:
-        return Forest(nodes, [], [], [], [])
+        return PrefixSegments(nodes, [], [], [], [])
     hashes = _hashes(map(_HASH, nodes))
     wanted = _hashes(node.parent or 0 for node in nodes)
     references = np.fromiter(map(_REF_COUNT, nodes), np.int64, number)
-    order = np.argsort(hashes, kind="stable")
-    found = np.searchsorted(hashes, wanted, sorter=order)
-    candidate = order[np.minimum(found, number - 1)]
     places = np.arange(number)
-    known = (hashes[candidate] == wanted) & (wanted != 0) & (candidate < places)
+    order = np.argsort(hashes, kind="stable")
+    # Of several blocks with one hash the chain goes on from the last one before it.
+    found = np.searchsorted(hashes, wanted, side="right", sorter=order) - 1
+    while (late := (found >= 0) & (order[found] >= places) & (hashes[order[found]] == wanted)).any():
+        found[late] -= 1
+    candidate = order[found]
+    known = (found >= 0) & (hashes[candidate] == wanted) & (wanted != 0)
     parent = np.where(known, candidate, -1)
     children = np.bincount(parent[known], minlength=number)
     goes_on = np.zeros(number, np.bool_)
@@ -85,7 +88,7 @@ def forest(nodes: Sequence[PrefixNode]) -> Forest:
     for before in parents:
         levels.append(levels[before] + 1 if before >= 0 else 0)
     ends = [*starts[1:].tolist(), number]
-    return Forest(nodes, starts.tolist(), ends, parents, levels)
+    return PrefixSegments(nodes, starts.tolist(), ends, parents, levels)
 
 
 def _hashes(values: Iterable[int]) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtop.analysis.prefix_forest import forest
+from kvtop.analysis.prefix_segments import segments
 from kvtop.timeline.snapshot import PrefixNode
 
 
@@ -19,12 +19,12 @@ def chain(*hashes: int, after: int | None = None, ref: int = 1) -> list[PrefixNo
 
 
 def test_a_chain_is_one_segment() -> None:
-    found = forest(chain(1, 2, 3, 4))
+    found = segments(chain(1, 2, 3, 4))
     assert (found.starts, found.ends, found.parents, found.levels) == ([0], [4], [-1], [0])
 
 
 def test_a_branch_ends_a_segment() -> None:
-    found = forest([*chain(1, 2), *chain(3, 4, after=2), *chain(5, after=4), *chain(6, after=2)])
+    found = segments([*chain(1, 2), *chain(3, 4, after=2), *chain(5, after=4), *chain(6, after=2)])
     assert list(zip(found.starts, found.ends, found.parents, found.levels, strict=True)) == [
         (0, 2, -1, 0),
         (2, 5, 0, 1),
@@ -33,25 +33,26 @@ def test_a_branch_ends_a_segment() -> None:
 
 
 def test_a_segment_has_one_reference_count() -> None:
-    found = forest([*chain(1, 2, ref=3), *chain(3, 4, after=2, ref=1)])
+    found = segments([*chain(1, 2, ref=3), *chain(3, 4, after=2, ref=1)])
     assert (found.starts, found.parents, found.levels) == ([0, 2], [-1, 0], [0, 1])
 
 
 def test_what_has_lost_its_beginning_is_a_root() -> None:
     # By depth alone, 9 might be taken for a child of 2.
-    found = forest([*chain(1, 2), node(9, 77, depth=2), node(10, 9, depth=3)])
+    found = segments([*chain(1, 2), node(9, 77, depth=2), node(10, 9, depth=3)])
     assert (found.starts, found.ends, found.parents) == ([0, 2], [2, 4], [-1, -1])
     assert found.roots == 2
 
 
-def test_equal_blocks_stand_beside_each_other() -> None:
-    found = forest([node(1), node(1), node(2, 1, depth=1)])
-    assert found.roots == 2
-    assert found.parents == [-1, -1, 0]
+def test_of_equal_blocks_the_last_before_it_carries_what_follows() -> None:
+    after_the_second = segments([node(1), node(1), node(2, 1, depth=1)])
+    assert (after_the_second.starts, after_the_second.parents) == ([0, 1], [-1, -1])
+    after_the_first = segments([node(1), node(2, 1, depth=1), node(1), node(1)])
+    assert (after_the_first.starts, after_the_first.parents) == ([0, 2, 3], [-1, -1, -1])
 
 
 def test_hashes_may_have_a_sign_or_none() -> None:
-    found = forest([node(-5), node(3, -5, depth=1), node((1 << 64) - 9), node(4, -9, depth=1)])
+    found = segments([node(-5), node(3, -5, depth=1), node((1 << 64) - 9), node(4, -9, depth=1)])
     assert (found.starts, found.parents) == ([0, 2], [-1, -1])
 
 
@@ -63,11 +64,11 @@ def test_siblings_are_sorted_by_hits() -> None:
         node(4, 3, depth=2, ref=2, hits=1),
         node(5, hits=7),
     ]
-    found = forest(nodes)
+    found = segments(nodes)
     assert found.arranged() == [0, 1, 2, 3, 4]
     assert [nodes[found.starts[s]].hash for s in found.arranged(by_hits=True)] == [5, 1, 3, 4, 2]
 
 
 def test_nothing_is_cached() -> None:
-    found = forest([])
+    found = segments([])
     assert (found.roots, found.arranged(), found.arranged(by_hits=True)) == (0, [], [])
