@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -164,14 +165,42 @@ class Palette:
             boost=ink(self.raised),
             dark=self.dark,
             ansi=self.background in NAMED,
-            variables={
-                "kv-border": ink(self.border),
-                "kv-focus": ink(self.focus),
-                "kv-muted": ink(self.muted),
-                "kv-raised": ink(self.raised),
-                "kv-row": ink(self.row),
-            },
+            variables=self._textual_variables(ink),
         )
+
+    def _textual_variables(self, ink: Callable[[str], str]) -> dict[str, str]:
+        """Colours of the style sheet, and those that Textual would choose by itself."""
+        ground, text, muted = ink(self.background), ink(self.text), ink(self.muted)
+        variables = {
+            "kv-border": ink(self.border),
+            "kv-focus": ink(self.focus),
+            "kv-muted": muted,
+            "kv-raised": ink(self.raised),
+            "kv-row": ink(self.row),
+            "border": ink(self.focus),
+            "border-blurred": ink(self.border),
+            "block-cursor-background": ink(self.key),
+            "block-cursor-foreground": ink(self.key_text),
+            "block-cursor-blurred-background": ink(self.row),
+            "block-cursor-blurred-foreground": text,
+            "block-hover-background": ink(self.row),
+            "input-cursor-background": text,
+            "input-cursor-foreground": ground,
+            "input-cursor-text-style": "none",
+            "input-selection-background": ink(self.key),
+            "input-selection-foreground": ink(self.key_text),
+            "scrollbar": ink(self.border),
+            "scrollbar-hover": muted,
+            "scrollbar-active": muted,
+            "scrollbar-background": ink(self.raised),
+            "scrollbar-background-hover": ink(self.raised),
+            "scrollbar-background-active": ink(self.raised),
+        }
+        if self.background in NAMED:  # Textual makes the terminal's own colours of these
+            variables |= dict.fromkeys(("surface", "panel", "boost"), ink(self.raised))
+            variables |= dict.fromkeys(("text-muted", "text-disabled", "foreground-muted"), muted)
+            variables |= {"ansi-background": ground, "ansi-foreground": text, "text": text}
+        return variables
 
 
 LISTS = {"refs": REFERENCES, "owners": HUES}

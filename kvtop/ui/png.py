@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, get_character_cell_size
-from rich.color_triplet import ColorTriplet
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
+
+from kvtop.ui.colours import NAMED
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -93,7 +95,7 @@ class Picture:
             from PIL import Image, ImageDraw
         except ImportError:
             raise PictureError("PNG pictures need Pillow: pip install pillow") from None
-        image = Image.new("RGB", (self.width * CELL_WIDTH, self.height * CELL_HEIGHT), self.ground)
+        image = Image.new("RGB", (self.width * CELL_WIDTH, self.height * CELL_HEIGHT), _rgb(self.ground))
         painter = Painter(image, ImageDraw.Draw(image), self.ink, self.ground)
         for y, row in enumerate(self.rows):
             x = 0
@@ -133,10 +135,10 @@ class Painter:
         """Foreground and background of a style."""
         fore, back = self.ink, self.ground
         if style is not None:
-            if style.color is not None and style.color.triplet is not None:
-                fore = _triple(style.color.triplet)
-            if style.bgcolor is not None and style.bgcolor.triplet is not None:
-                back = _triple(style.bgcolor.triplet)
+            if style.color is not None and not style.color.is_default:
+                fore = _colour(style.color)
+            if style.bgcolor is not None and not style.bgcolor.is_default:
+                back = _colour(style.bgcolor)
             if style.reverse:
                 fore, back = back, fore
             if style.dim:
@@ -209,12 +211,16 @@ class Painter:
             self.draw.line((x, y, x, bottom), fill=fore, width=width)
 
 
-def _triple(colour: ColorTriplet) -> Rgb:
-    return colour.red, colour.green, colour.blue
+def _colour(colour: Color) -> Rgb:
+    """A colour of a style; one of the sixteen as `colours.NAMED` has it."""
+    if colour.triplet is None and colour.number is not None and colour.number < len(NAMED):
+        return _rgb(list(NAMED.values())[colour.number])
+    return colour.get_truecolor()
 
 
 def _rgb(colour: str) -> Rgb:
-    red, green, blue = bytes.fromhex(colour[1:7])
+    """`#rrggbb`, or one of the sixteen as Textual names it: `ansi_red`."""
+    red, green, blue = bytes.fromhex(NAMED.get(colour.removeprefix("ansi_"), colour)[1:7])
     return red, green, blue
 
 
