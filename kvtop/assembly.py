@@ -36,8 +36,16 @@ T = TypeVar("T")
 Progress = Callable[[str, float | None], None]
 
 
-def assemble(options: RunOptions, scenario: Scenario, progress: Progress | None = None) -> Run:
+def assemble(
+    options: RunOptions,
+    scenario: Scenario,
+    progress: Progress | None = None,
+    *,
+    runner: Runner | None = None,
+) -> Run:
     """Load the model, size and make the pools, and build the engine. Slow with a model: seconds.
+
+    A `runner` that is given is used as it is instead of a model: it has no tensors to size or allocate.
 
     Raises UsageError for options that cannot work with this model or machine; ModelError and ScenarioError
     pass through.
@@ -46,9 +54,8 @@ def assemble(options: RunOptions, scenario: Scenario, progress: Progress | None 
         raise UsageError("--preemption swap needs host blocks to swap to: give --host-blocks above 0")
     block_size = _first(options.block_size, scenario.pool.block_size, 16)
     host_blocks = _first(options.host_blocks, scenario.pool.host_blocks, DEFAULT_HOST_BLOCKS)
-    runner: Runner
-    if options.model == "none":
-        runner = NullRunner()
+    if runner is not None or options.model == "none":
+        runner = runner or NullRunner()
         blocks = _first(options.blocks, scenario.pool.blocks, DEFAULT_BLOCKS)
         _check_columns(blocks, host_blocks)
     else:

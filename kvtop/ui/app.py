@@ -122,7 +122,12 @@ class KvtopApp(CommandApp):
         """Draw the skeleton, then let the session begin: the first frame waits for no model."""
         self.register_theme(self.palette.textual_theme())
         self.theme = f"kvtop-{self.palette.name}"
+        self.app_resume_signal.subscribe(self, self._resumed)
         self.call_after_refresh(self._begin)
+
+    def _resumed(self, _: object) -> None:
+        """Draw everything on the terminal that a shell has used meanwhile."""
+        self.action_redraw()
 
     def _begin(self) -> None:
         """Draw the first frame; once it is on its way, start the session and the clock."""
@@ -312,6 +317,13 @@ class KvtopApp(CommandApp):
     def selected_sequence(self) -> SequenceRow | None:
         """The sequence that the cursor is on; of a group the first."""
         return self._sequence_of(self.selection.row)
+
+    def tagged_sequences(self) -> list[SequenceRow]:
+        """One sequence of every request that has a tag, by request; also of rows that a filter hides."""
+        tagged = {key.request for key in self.tags}
+        rows = self._snapshot.sequences if self._snapshot is not None else ()
+        found = {row.request: row for row in rows if row.request in tagged}
+        return [found[request] for request in sorted(found)]
 
     def _sequence_of(self, key: RowKey | None) -> SequenceRow | None:
         """The sequence of a row; for a group its first."""

@@ -1,0 +1,171 @@
+"""The dashboard in a real terminal: sizes, signals, job control, colours, encodings and pastes."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+
+import pytest
+
+SGR_COLOUR = re.compile(r"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
+
+
+def full(size: tuple[int, int]):
+    """Whether a screen is drawn whole: its frame's corners and the key bar are there."""
+
+    def ready(text: str) -> bool:
+        lines = text.rstrip("\n").split("\n")
+        return len(lines) == size[1] and "F1" in lines[-1] and "Pool" in text and "RUNNING" in lines[0]
+
+    return ready
+
+
+def test_a_storm_of_sizes_leaves_a_whole_picture(tmux, kvtop) -> None:
+    terminal = tmux((120, 36))
+    terminal.run(kvtop)
+    terminal.wait(full((120, 36)))
+    for size in ((20, 5), (1, 1), (300, 90), (59, 17), (60, 18), (120, 36)):
+        terminal.resize(*size)
+        time.sleep(0.15)
+    terminal.wait(full((120, 36)))
+    terminal.resize(40, 10)
+    terminal.wait_for("40x10", "60x18", "q")
+    terminal.resize(300, 90)
+    text = terminal.wait(full((300, 90)))
+    assert max(len(line) for line in text.split("\n")) > 290
+    terminal.resize(20, 5)
+    terminal.wait_for("20x5")
+    terminal.type("q")
+    terminal.wait_for("code=0=")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_gives_the_shell_back_as_it_was(tmux, kvtop, number) -> None:
+    terminal = tmux()
+    terminal.run(kvtop)
+    terminal.wait(full((80, 24)))
+    child = terminal.child()
+    os.kill(child, number)
+    text = terminal.wait_for(f"code={128 + number}=")
+    assert "Pool" not in text  # the alternate screen is gone
+    terminal.type("-l", "stty -a | grep -o ' echo '; echo alive")
+    terminal.type("Enter")
+    terminal.wait_for("\nalive", " echo")
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+    assert (
+        terminal.tmux("display-message", "-p", "#{mouse_any_flag}#{alternate_on}#{cursor_flag}").strip()
+        == "001"
+    )
+
+
+def test_stop_and_continue(tmux, kvtop) -> None:
+    terminal = tmux()
+    terminal.run(kvtop)
+    terminal.wait(full((80, 24)))
+    terminal.type("C-z")
+    terminal.wait(lambda text: "Pool" not in text and "ready$" in text)
+    terminal.type("-l", "fg")
+    terminal.type("Enter")
+    terminal.wait(full((80, 24)))
+    terminal.type("2")
+    terminal.wait(lambda text: "Sequences" not in text and "Blocks (512)" in text)
+    terminal.type("q")
+    terminal.wait(lambda text: "Pool" not in text and "ready$" in text)
+
+
+def test_a_paste_is_no_key(tmux, kvtop) -> None:
+    terminal = tmux()
+    terminal.run(kvtop)
+    terminal.wait(full((80, 24)))
+    terminal.paste("q2kyA\x03")
+    time.sleep(1.0)
+    text = terminal.wait(full((80, 24)))
+    assert "Sequences" in text
+    terminal.type("q")
+    terminal.wait_for("code=0=")
+
+
+def test_a_paste_into_a_field_is_text(tmux, kvtop) -> None:
+    terminal = tmux()
+    terminal.run(kvtop)
+    terminal.wait(full((80, 24)))
+    terminal.type("a")
+    terminal.wait_for("Add a request")
+    terminal.paste("quit q\x1b[31m now")
+    terminal.wait(lambda text: "quit q" in text and "now" in text)
+    terminal.type("Escape")
+    terminal.wait(full((80, 24)))
+
+
+def test_without_colour_there_is_no_colour_code(tmux, kvtop) -> None:
+    terminal = tmux(NO_COLOR="1")
+    terminal.run(kvtop)
+    terminal.wait(full((80, 24)))
+    terminal.type("Down", "Down")
+    for key, word in (
+        ("2", "Blocks"),
+        ("3", "tables"),
+        ("4", "refixes"),
+        ("5", "ompare"),
+        ("6", "imeline"),
+        ("7", "ernel"),
+        ("F1", "Help"),
+    ):
+        terminal.type(key)
+        terminal.wait_for(word)
+        styled = "\n".join(terminal.lines(styled=True))
+        assert not SGR_COLOUR.search(styled), SGR_COLOUR.search(styled)
+
+
+@pytest.mark.parametrize("charset", ["C", "POSIX", "en_US.ISO-8859-1"])
+def test_where_the_encoding_is_poor_the_picture_is_ascii(tmux, kvtop, charset) -> None:
+    terminal = tmux((100, 30), LC_ALL=charset)
+    terminal.run(kvtop)
+    terminal.wait(full((100, 30)))
+    for key in ("1", "2", "3", "4", "5", "6", "7", "F1"):
+        terminal.type(key)
+        time.sleep(0.4)
+        text = terminal.text()
+        assert text.isascii(), sorted(set(text) - set(map(chr, range(128))))
+    terminal.type("Escape", "1")
+    text = terminal.wait(lambda text: "Sequences" in text and full((100, 30))(text))
+    frames = [line for line in text.split("\n") if line.startswith("+")]
+    assert frames
+    assert all(len(line) == 100 and line.endswith("+") for line in frames)
+
+
+def test_the_mouse_selects_and_no_mouse_leaves_it_to_the_terminal(tmux, kvtop) -> None:
+    terminal = tmux((120, 36))
+    terminal.run(kvtop)
+    terminal.wait(full((120, 36)))
+    assert terminal.tmux("display-message", "-p", "#{mouse_any_flag}").strip() == "1"
+    terminal.type("q")
+    terminal.wait_for("code=0=")
+    terminal.run("clear; " + kvtop + " --no-mouse")
+    terminal.wait(full((120, 36)))
+    assert terminal.tmux("display-message", "-p", "#{mouse_any_flag}").strip() == "0"
+
+
+def test_preset_and_borders_survive_a_restart(tmux, kvtop) -> None:
+    terminal = tmux((120, 36))
+    terminal.run(kvtop)
+    before = terminal.wait(full((120, 36)))
+    terminal.type("C-Right", "C-Right")
+    moved = terminal.wait(lambda text: full((120, 36))(text) and _border(text) != _border(before))
+    terminal.type("3")
+    terminal.wait(lambda text: "Sequences" not in text and "tables" in text)
+    terminal.type("q")
+    terminal.wait_for("code=0=")
+    terminal.run("clear; " + kvtop)
+    terminal.wait(lambda text: "tables" in text and "RUNNING" in text)
+    terminal.type("1")
+    again = terminal.wait(lambda text: "Sequences" in text)
+    assert _border(again) == _border(moved)
+
+
+def _border(text: str) -> int:
+    """The column at which the table's frame begins."""
+    return next(line.index(" Sequences") for line in text.split("\n") if " Sequences" in line)
