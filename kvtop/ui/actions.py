@@ -100,6 +100,7 @@ ACTIONS: tuple[Action, ...] = (
         "Search",
         panel="table",
     ),
+    Action("previous_match", ("shift+f3", "f15"), "the match before", "List", panel="table"),
     Action("filter", ("f4", "backslash"), "show only rows with a text", "List", "Filter", panel="table"),
     Action(
         "tree",
@@ -129,7 +130,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "abort",
         ("f9", "k"),
-        "abort the request of the selected sequence (asks first)",
+        "abort the selected request, or those of all tagged rows (asks first)",
         "Sequence",
         "Abort",
         Abort,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +65,10 @@ class CommandApp(App[None]):
 
     def selected_sequence(self) -> SequenceRow | None:
         """The sequence that the cursor is on; of a group the first."""
+        raise NotImplementedError
+
+    def tagged_sequences(self) -> list[SequenceRow]:
+        """One sequence of every request that has a tag, by request."""
         raise NotImplementedError
 
     # -- notices ------------------------------------------------------------------------------------------
@@ -187,21 +191,22 @@ class CommandApp(App[None]):
         self._send_on_selected("swap out", partial(Preempt, mode=PreemptionMode.SWAP))
 
     def action_abort(self) -> None:
-        """Ask, by id, and act on that id, whatever the cursor is on by then."""
+        """Ask, by id, and act on these ids, whatever the cursor is on by then: the requests of all tagged
+        rows, or without a tag that of the selected one."""
         from kvtop.ui.screens.dialogs import Confirm
 
-        sequence = self._selected("abort")
-        if sequence is None:
-            return
+        sequences = self.tagged_sequences()
+        if not sequences:
+            sequence = self._selected("abort")
+            if sequence is None:
+                return
+            sequences = [sequence]
 
         def answered(yes: bool | None) -> None:
-            if yes:
+            for sequence in sequences if yes else ():
                 self.session.send(Abort(sequence.id))
 
-        label = f" ({visible(sequence.label)})" if sequence.label else ""
-        self.push_screen(
-            Confirm("Abort", f"Abort request {sequence.request}{label} and free its blocks?"), answered
-        )
+        self.push_screen(Confirm("Abort", abort_question(sequences)), answered)
 
     def action_redraw(self) -> None:
         self.refresh_view(force=True)
@@ -227,6 +232,15 @@ class CommandApp(App[None]):
             self.tell(f"{' '.join([*saved, 'saved;']) if saved else 'Not saved:'} {error}", warning=True)
             return
         self.tell(f"Saved {' and '.join(saved)}")
+
+
+def abort_question(sequences: Sequence[SequenceRow]) -> str:
+    """What is asked before requests are aborted: all of them by their ids."""
+    if len(sequences) == 1:
+        label = f" ({visible(sequences[0].label)})" if sequences[0].label else ""
+        return f"Abort request {sequences[0].request}{label} and free its blocks?"
+    *first, last = [str(sequence.request) for sequence in sequences]
+    return f"Abort requests {', '.join(first)} and {last} and free their blocks?"
 
 
 def _unused(folder: Path, stem: str) -> str:

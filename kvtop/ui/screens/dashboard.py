@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.geometry import Region, Size
+from textual.geometry import NULL_REGION, Region, Size
 from textual.layout import Layout
 from textual.screen import Screen
 from textual.strip import Strip
@@ -27,6 +27,7 @@ from kvtop.ui.screens.arrangement import (
     border_of,
     borders,
 )
+from kvtop.ui.screens.overlay import Overlay, uncovered
 from kvtop.ui.view import Selection, View
 from kvtop.ui.widgets.block_map import BlockMap
 from kvtop.ui.widgets.compare import Compare
@@ -188,7 +189,9 @@ class Dashboard(Screen[None], inherit_bindings=False):
             self._selected_block = not self._selected_block
             self._arrange_again()
         placed = self.regions(self.app.size)
-        direct = self.is_current
+        top = self.app.screen
+        direct = top is self or isinstance(top, Overlay)
+        covered = top.covered if isinstance(top, Overlay) else NULL_REGION
         rows: list[PlacedRow] = []
         for part in self.parts if texts else (self.block_map,):
             name = part.id or ""
@@ -201,7 +204,8 @@ class Dashboard(Screen[None], inherit_bindings=False):
             if isinstance(part, Frame) or not direct:
                 part.draw_rows(changed)
             elif changed:
-                rows += [(region.x, region.y + row, part.strips[row]) for row in changed]
+                for row in changed:
+                    rows += uncovered((region.x, region.y + row, part.strips[row]), covered)
         if rows:
             paint(self, rows)
 
@@ -405,6 +409,3 @@ class Dashboard(Screen[None], inherit_bindings=False):
 
     def on_event_log_scrolled(self) -> None:
         self.draw_again()
-
-    def on_sequence_table_moved(self, message: SequenceTable.Moved) -> None:
-        self.kvtop.select(Selection(message.key, None))

@@ -1,0 +1,185 @@
+"""The lines of the sequences table: its head, and a line for every row that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+
+from kvtop.ui.glyphs import owner_mark
+from kvtop.ui.ordering import ARRIVAL, ID, STATES, descends, shown_columns
+from kvtop.ui.palette import ink_index
+from kvtop.ui.rows import RowKey, TableRow, is_tagged
+from kvtop.ui.text import fit, head, tail, visible
+from kvtop.ui.view import View
+from kvtop.ui.widgets.lines import Line, LineBuilder
+
+GUTTER = 2
+"""Cells before ID: the owner's colour or the fold's sign, then the row's mark."""
+TEXT_MINIMUM = 12
+LABEL = 16
+"""Cells that a request's label gets before its text."""
+FOLDED, UNFOLDED = "▸", "▾"
+TAGGED, FOUND, HOLDS = "◆", "»", "◂"
+"""Marks of a row: a person tagged it, a search found it, it holds the selected block."""
+UP, DOWN = "▲", "▼"
+
+STATE_INKS = {
+    "running": "good",
+    "prefill": "primary",
+    "holding": "primary",
+    "waiting": "muted",
+    "swapped": "warning",
+}
+
+Figure = Callable[[TableRow], str]
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+FIGURES: dict[str, Figure] = {
+    "state": lambda row: STATES.get(row.state, visible(row.state).upper()),
+    "prompt": lambda row: str(row.prompt),
+    "gen": lambda row: str(row.generated),
+    "stored": lambda row: _number(row.stored),
+    "max": lambda row: str(row.maximum),
+    "blk": lambda row: f"{row.blocks}h" if row.on_host and row.blocks else _number(row.blocks),
+    "shr": lambda row: _number(row.shared),
+    "waste": lambda row: _number(row.waste),
+    "hit": lambda row: _number(row.hit),
+    "pre": lambda row: str(row.preemptions),
+}
+"""A row's cell in each column. What is absent is a dash; blocks of host memory have an h."""
+
+
+class RowLines:
+    """Draws the rows of one frame in one width. Made anew for each frame."""
+
+    def __init__(
+        self, view: View, width: int, columns: Sequence[str], *, owners: Collection[RowKey], lettered: bool
+    ) -> None:
+        self.view = view
+        self.width = width
+        self._id_width = max([ID.width, *[len(row.tree) + len(row.name) for row in view.rows]])
+        room = width - GUTTER - self._id_width - 2 - TEXT_MINIMUM
+        self.columns = shown_columns(columns, room, view.order.sort)
+        self._cells = [(column.width, FIGURES[column.id], column.id == "state") for column in self.columns]
+        self._owners = owners
+        self._lettered = lettered
+        """Whether owners are told apart by letters, where they have no hues."""
+        self._counts_preemptions = any(column.id == "pre" for column in self.columns)
+
+    # -- head ---------------------------------------------------------------------------------------------
+
+    def head(self) -> Line:
+        """The columns' heads. What the rows are sorted by is lit, with the direction before it."""
+        style, sort = self.view.palette.style, self.view.order.sort
+        plain, lit = style("muted", "raised", bold=True), style("background", "primary", bold=True)
+        mark = DOWN if sort != ARRIVAL and descends(sort, self.view.order.inverted) else UP
+        line = LineBuilder()
+        if sort == ID.id:
+            line.put(" ", plain).put(f"{mark}ID", lit).cell("", self._id_width - 2, plain)
+        else:
+            line.put(" " * GUTTER, plain).cell("ID", self._id_width, plain)
+        for column in self.columns:
+            text = f"{mark}{column.head}" if sort == column.id else column.head
+            room = column.width + 1
+            if not column.figure and sort != column.id:
+                text = f" {text}"
+            before = max(0, room - len(text)) if column.figure else 0
+            line.put(" " * before, plain).put(text, lit if sort == column.id else plain)
+            line.put(" " * (room - before - len(text)), plain)
+        return line.put("  ", plain).cell("TEXT", max(0, self.width - line.width), plain).line()
+
+    def column_at(self, x: int) -> str | None:
+        """The id of the column whose head is at a cell; None in the text's."""
+        end = GUTTER + self._id_width
+        if x < end:
+            return ID.id
+        for column in self.columns:
+            end += column.width + 1
+            if x < end:
+                return column.id
+        return None
+
+    # -- rows ---------------------------------------------------------------------------------------------
+
+    def row(self, row: TableRow, *, selected: bool, found: bool) -> Line:
+        """One row."""
+        view = self.view
+        style, ground = view.palette.style, "row" if selected else "background"
+        tagged, holds = bool(view.tags) and is_tagged(row.key, view.tags), row.key in self._owners
+        ink = "tag" if tagged else "text"
+        plain, faint = style(ink, ground), style("faint", ground)
+        mark = TAGGED if tagged else FOUND if found else HOLDS if holds else " "
+        named = "match" if found else "primary" if holds else ink
+        name = style(named, ground, bold=selected or found or holds or tagged)
+        parts = [
+            self._sign(row, ground),
+            (mark, style("tag" if tagged else named, ground, bold=True)),
+            (row.tree, faint),
+            (row.name.ljust(self._id_width - len(row.tree)), name),
+        ]
+        for width, figure, is_state in self._cells:
+            text = figure(row)
+            if is_state:
+                parts.append((f" {text:<{width}.{width}}", style(STATE_INKS.get(row.state, "text"), ground)))
+            else:
+                parts.append((f" {text:>{width}}", faint if text in ("-", "0") else plain))
+        used = GUTTER + self._id_width + sum([width + 1 for width, _, _ in self._cells]) + 2
+        parts.append(("  ", plain))
+        room = self.width - used
+        if room > 0:
+            parts += self._text(row, room, style("muted", ground), faint, plain if selected else None)
+        return tuple(parts)
+
+    def _sign(self, row: TableRow, ground: str) -> tuple[str, Style]:
+        """The fold's sign of a group, or the colour of a sequence's blocks."""
+        if row.figures is not None:
+            return FOLDED if row.folded else UNFOLDED, self.view.palette.style("muted", ground)
+        ink = ink_index(row.key.request, row.key.branch or 0)
+        return owner_mark(ink) if self._lettered else "▌", self.view.palette.chip(ink, ground)
+
+    def _text(
+        self, row: TableRow, room: int, muted: Style, faint: Style, lit: Style | None
+    ) -> list[tuple[str, Style]]:
+        """What a row says: its label, what kind of sequence it is, then why it waits or its newest text."""
+        before = kind(row)
+        if row.label and not row.tree:
+            before = f"{head(visible(row.label), LABEL)} {before}".rstrip()
+        if before:
+            before = head(before, room - 1) + " "
+        room -= cell_len(before)
+        return [(before, faint), (fit(self._says(row, room), room), lit or muted)]
+
+    def _says(self, row: TableRow, room: int) -> str:
+        """Why a row waits, and how often it was preempted where no column says so; else its newest text."""
+        if row.figures is not None or room < 1:
+            return ""
+        if row.state in ("waiting", "swapped") and row.wait_reason:
+            times = (
+                "" if self._counts_preemptions or not row.preemptions else f"preempted {row.preemptions}×: "
+            )
+            return times + visible(row.wait_reason)
+        return tail(self.view.decode(row.tail), room) if row.tail else ""
+
+
+def kind(row: TableRow) -> str:
+    """What a group is, or what a sequence is that does not stand under its group; empty for one alone."""
+    one, alive = row.sequences[0], len(row.sequences)
+    beams = one.beam_width > 1
+    if row.figures is not None:
+        if not beams and one.n == 1:
+            return "forked"
+        whole = f"{alive} of {one.n}" if alive < one.n and not beams else str(alive)
+        return f"{whole} {'beams' if beams else 'samples'}"
+    if row.tree:
+        return ""
+    if beams or one.n > 1:
+        if not one.generated_tokens:
+            return f"{one.beam_width} beams" if beams else f"{one.n} samples"
+        return "beam" if beams else "sample"
+    return "fork" if one.branch else ""
