@@ -1,108 +1,162 @@
-"""Draws the pictures of the dashboard, as PNG and SVG, from a seeded run without a terminal.
+"""Draws the pictures of the dashboard from seeded runs with a frozen clock, without a terminal or a model.
 
-    python screenshots/make.py [--steps 420] [--seed 7] [--model inside] [--into screenshots]
+    python screenshots/make.py                draw all: PNG to look at, cells to compare
+    python screenshots/make.py --only NAME    draw one
+    python screenshots/make.py --record       run the model inside once and keep its tokens on the tape
 
-The run goes on while the pictures are drawn, so that rates are real: two runs of one seed show the same
-memory at the same step, but a picture may be a few steps later than the other's.
+`cells/NAME.json` has what stands in each line and in which style; tests compare these with what the code
+draws now. `--record` is needed when the workload or the scheduler asks for tokens that the tape lacks.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.segment import Segment
+
 from kvtop.assembly import assemble
 from kvtop.options import RunOptions
-from kvtop.session.live import LiveSession
-from kvtop.session.session import Phase
+from kvtop.session.run import Run
 from kvtop.ui.app import KvtopApp
+from kvtop.ui.palette import load_palette
 from kvtop.ui.png import Picture, PictureError
+from kvtop.workload.prompts import sentences
 from kvtop.workload.scenario import load_scenario
 
-SECONDS_AT_MOST = 600
-SPARKLINE_SECONDS = 6
-"""So that the sparklines have something to show."""
+HERE = Path(__file__).parent
+TAPE = HERE / "tape.json"
+CELLS = HERE / "cells"
+SEED = 7
+STEPS_PER_FRAME = 10
+FRAMES = 44
+"""So that the sparklines are full: half a second a frame, at 20 steps a second."""
+TAPE_STEPS = STEPS_PER_FRAME * FRAMES + 40
 
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture: a name, a size in cells, and the keys that lead to it."""
+    """One picture: a name, a size in cells, a theme, and the keys that lead to it."""
 
     name: str
-    width: int
-    height: int
+    width: int = 120
+    height: int = 36
     keys: tuple[str, ...] = ()
+    theme: str = "dark"
+    frames: int = FRAMES
 
 
 SHOTS = (
-    Shot("overview-120x36", 120, 36),
+    Shot("overview"),
+    Shot("map", keys=("2",)),
+    Shot("tables", keys=("3", "down", "down", "right", "right")),
+    Shot("prefixes", keys=("4",)),
+    Shot("compare", keys=("5",)),
+    Shot("timeline", keys=("6",)),
+    Shot("kernel", keys=("7",)),
+    Shot("selected", keys=("down", "down", "down", "enter")),
     Shot("overview-80x24", 80, 24),
-    Shot("selected-120x36", 120, 36, ("Z", "down", "down", "down", "enter")),
+    Shot("overview-200x50", 200, 50),
+    Shot("presenter-80x24", 80, 24, theme="high-contrast"),
+    *(
+        Shot(f"theme-{theme}", theme=theme)
+        for theme in ("light", "high-contrast", "colour-blind-safe", "16-colour", "mono")
+    ),
 )
 
 
-async def draw(shots: tuple[Shot, ...], session: LiveSession, steps: int, folder: Path) -> None:
-    """Run a session for some steps, then draw every picture of it."""
-    for number, shot in enumerate(shots):
-        app = KvtopApp(session if number == 0 else Reopened(session), folder=folder)
-        async with app.run_test(size=(shot.width, shot.height)) as pilot:
-            if number == 0:
-                await advance(session, steps)
-            await pilot.pause(SPARKLINE_SECONDS)
-            for key in shot.keys:
-                await pilot.press(key)
-                await pilot.pause(0.3)
+class StillApp(KvtopApp):
+    """Draws a frame when told, and at no other time."""
+
+    def _start(self) -> None:
+        self.session.start()
+
+
+async def draw(shot: Shot, tape: Path = TAPE) -> Picture:
+    """The picture of a shot, from a run of its own."""
+    from still import StillSession
+    from tape import StepClock, TapeRunner
+
+    runner = TapeRunner(tape)
+    run = assemble(RunOptions(seed=SEED), load_scenario("mixed"), runner=runner)
+    run.engine.clock = StepClock(runner.step_seconds)
+    session = StillSession(run)
+    app = StillApp(
+        session, fps=2, palette=load_palette(shot.theme), probe=False, clock=lambda: session.seconds
+    )
+    async with app.run_test(size=(shot.width, shot.height)) as pilot:
+        for _ in range(shot.frames):
+            session.advance(STEPS_PER_FRAME)
+            app._tick()
+        for key in shot.keys:
+            await pilot.press(key)
+            await pilot.pause()
             app.refresh_view(force=True)
-            picture = Picture.of(app)
-        picture.save_svg(folder / f"{shot.name}.svg")
-        picture.save_png(folder / f"{shot.name}.png")
-        print(f"{folder / shot.name}.png, .svg")
+        await pilot.pause()
+        app.refresh_view(force=True)
+        await pilot.pause()
+        return Picture.of(app)
 
 
-async def advance(session: LiveSession, steps: int) -> None:
-    """Wait until the session has run so many steps."""
-    for _ in range(SECONDS_AT_MOST * 10):
-        if session.status.phase is Phase.FAILED:
-            raise SystemExit(session.status.message)
-        snapshot = session.snapshot()
-        if snapshot is not None and snapshot.step >= steps:
-            return
-        await asyncio.sleep(0.1)
-    raise SystemExit(f"the run did not reach step {steps} within {SECONDS_AT_MOST} s")
+def cells(picture: Picture) -> list[list[list[str]]]:
+    """A picture's lines as runs of [text, style]."""
+    return [
+        [[segment.text, str(segment.style or "")] for segment in Segment.simplify(row) if segment.text]
+        for row in picture.rows
+    ]
 
 
-class Reopened:
-    """A session that is shown again after it was started: every picture has an app of its own."""
+def write_cells(picture: Picture, path: Path) -> None:
+    """One line of JSON for each line of the screen, so that a difference is easy to read."""
+    lines = ",\n".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in cells(picture))
+    path.write_text(f"[\n{lines}\n]\n", "utf-8")
 
-    def __init__(self, session: LiveSession) -> None:
-        self._session = session
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._session, name)
+def record(path: Path) -> None:
+    """Run the model inside and write what it generated."""
+    from tape import Recorder, TapeError
 
-    def start(self) -> None:
-        """It runs already."""
+    run: Run = assemble(RunOptions(seed=SEED, device="cpu"), load_scenario("mixed"))
+    recorder = Recorder(run.runner)
+    for sentence in sentences():
+        recorder.encode(sentence)
+    run.engine.runner = recorder
+    timings = []
+    for step in range(TAPE_STEPS):
+        run.step()
+        timings.append(run.engine.timings)
+        if step % 100 == 99:
+            print(f"{step + 1} of {TAPE_STEPS} steps", flush=True)
+    if not recorder.answers:
+        raise TapeError("the run asked for no token")
+    recorder.save(path, timings)
+    print(f"{path}: {len(recorder.answers):,} answers")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=420)
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--model", default="inside")
-    parser.add_argument("--into", type=Path, default=Path(__file__).parent)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--into", type=Path, default=HERE, help="folder of the pictures")
+    parser.add_argument("--only", metavar="NAME", help="draw one picture only")
+    parser.add_argument("--record", action="store_true", help="make the tape anew first (needs torch)")
     given = parser.parse_args()
-    options = RunOptions(model=given.model, seed=given.seed)
-    scenario = load_scenario("mixed")
-    session = LiveSession(lambda progress: assemble(options, scenario, progress))
+    shots = [shot for shot in SHOTS if given.only in (None, shot.name)]
+    if not shots:
+        parser.error(f"no picture {given.only!r}; there are {', '.join(shot.name for shot in SHOTS)}")
+    if given.record:
+        record(TAPE)
+    (given.into / "cells").mkdir(parents=True, exist_ok=True)
     try:
-        asyncio.run(draw(SHOTS, session, given.steps, given.into))
+        for shot in shots:
+            picture = asyncio.run(draw(shot))
+            picture.save_png(given.into / f"{shot.name}.png")
+            write_cells(picture, given.into / "cells" / f"{shot.name}.json")
+            print(given.into / f"{shot.name}.png", flush=True)
     except PictureError as error:
         sys.exit(f"screenshots: {error}")
-    finally:
-        session.close()
 
 
 if __name__ == "__main__":

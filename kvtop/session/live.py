@@ -141,13 +141,14 @@ class LiveSession:
         def progress(message: str, fraction: float | None) -> None:
             self._status = Status(Phase.LOADING, message, fraction, self._speed)
 
+        from kvtop.session.run import source_of
         from kvtop.timeline.observer import Observer
 
         run = self._build(progress)
         pools = run.manager.pool.num_blocks, run.manager.block_size, run.manager.host_pool.num_blocks
         self._observer = Observer(*pools)
         run.bus.subscribe(self._observer.hear)
-        self._source = _source(run)
+        self._source = source_of(run)
         self._run = run
         self._next_step = monotonic()
         self._rates.start()
@@ -237,37 +238,6 @@ class LiveSession:
 
     def _figures(self) -> StepFigures | None:
         assert self._observer is not None and self._source is not None
-        ended = self._observer.state.last_step
-        if ended is None:
-            return None
         moving = self._status.phase is Phase.RUNNING
         tokens, steps = self._rates.per_second() if moving else (None, None)
-        return StepFigures(
-            scheduled_tokens=ended.scheduled_tokens,
-            prefill_tokens=ended.prefill_tokens,
-            schedule_seconds=ended.schedule_seconds,
-            run_seconds=ended.run_seconds,
-            update_seconds=ended.update_seconds,
-            tokens_per_second=tokens,
-            steps_per_second=steps,
-            kv_bytes_read=self._observer.kv_bytes_read(self._source.bytes_per_block),
-        )
-
-
-def _source(run: Run) -> Source:
-    info = run.runner.info
-    return Source(
-        kind="live",
-        model=info.model,
-        device=info.device,
-        dtype=info.dtype,
-        attention=info.attention,
-        block_size=run.manager.block_size,
-        bytes_per_block=info.bytes_per_block,
-        weight_bytes=info.weight_bytes,
-        workload=run.scenario.name,
-        seed=run.seed,
-        preemption=run.scheduler.config.preemption.value,
-        max_sequences=run.scheduler.config.max_sequences,
-        max_positions=info.max_positions,
-    )
+        return self._observer.figures(self._source, tokens_per_second=tokens, steps_per_second=steps)

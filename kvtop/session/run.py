@@ -10,6 +10,7 @@ from kvtop.memory.cache_manager import CacheManager
 from kvtop.memory.events import EventBus
 from kvtop.scheduling.scheduler import Scheduler
 from kvtop.timeline.checking import Checker
+from kvtop.timeline.snapshot import Source
 from kvtop.workload.scripted import ScenarioWorkload
 from kvtop.workload.spec import Scenario
 
@@ -38,3 +39,23 @@ class Run:
         self.engine.step()
         if self.checker is not None:
             self.checker.step_ended()
+
+
+def source_of(run: Run) -> Source:
+    """What a live run is, for the screens. Changes nothing."""
+    info = run.runner.info
+    return Source(
+        kind="live",
+        model=info.model,
+        device=info.device,
+        dtype=info.dtype,
+        attention=info.attention,
+        block_size=run.manager.block_size,
+        bytes_per_block=info.bytes_per_block,
+        weight_bytes=info.weight_bytes,
+        workload=run.scenario.name,
+        seed=run.seed,
+        preemption=run.scheduler.config.preemption.value,
+        max_sequences=run.scheduler.config.max_sequences,
+        max_positions=info.max_positions,
+    )

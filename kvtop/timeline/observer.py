@@ -78,6 +78,28 @@ class Observer:
         self._flashed += 1
         self._flashes.append(Flash(self._flashed, kind, blocks))
 
+    def figures(
+        self,
+        source: Source,
+        *,
+        tokens_per_second: float | None = None,
+        steps_per_second: float | None = None,
+    ) -> StepFigures | None:
+        """What the newest step did; None before the first. Rates are the caller's. Changes nothing."""
+        ended = self.state.last_step
+        if ended is None:
+            return None
+        return StepFigures(
+            scheduled_tokens=ended.scheduled_tokens,
+            prefill_tokens=ended.prefill_tokens,
+            schedule_seconds=ended.schedule_seconds,
+            run_seconds=ended.run_seconds,
+            update_seconds=ended.update_seconds,
+            tokens_per_second=tokens_per_second,
+            steps_per_second=steps_per_second,
+            kv_bytes_read=self.kv_bytes_read(source.bytes_per_block),
+        )
+
     def snapshot(
         self,
         source: Source,
