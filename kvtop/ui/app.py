@@ -43,7 +43,7 @@ class KvtopApp(CommandApp):
     terminal has not yet taken is not followed by another. `folder` is where screenshots go.
     """
 
-    CSS_PATH = "kvtop.tcss"
+    CSS_PATH = Path(__file__).with_name("kvtop.tcss")
     ENABLE_COMMAND_PALETTE = False
     ALLOW_SELECT = False
     NOTIFICATION_TIMEOUT = 4
@@ -156,6 +156,15 @@ class KvtopApp(CommandApp):
         """Whether the thread that writes to the terminal has died, as it does when the terminal is closed."""
         writer = getattr(self._driver, "_writer_thread", None)
         return writer is not None and not writer.is_alive()
+
+    def _fatal_error(self) -> None:
+        """A bug's traceback in full, without the values of a thousand blocks in every frame of it."""
+        from rich.segment import Segments
+        from rich.traceback import Traceback
+
+        traceback = Traceback(show_locals=False, width=None)
+        self._exit_renderables.append(Segments(self.console.render(traceback, self.console.options)))
+        self._close_messages_no_wait()
 
     # -- drawing ------------------------------------------------------------------------------------------
 
