@@ -6,10 +6,8 @@ and key, with the nearest key when a name looks misspelt.
 
 from __future__ import annotations
 
-import difflib
-import re
-import tomllib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +17,7 @@ from rich.style import Style
 from textual.theme import Theme
 
 import kvtop
+from kvtop.config import TomlError, config_folder, parse, read_text, shown, suggestion
 from kvtop.ui.colours import NAMED, is_colour, mix, shade
 
 HUES = 8
@@ -213,44 +212,55 @@ def ink_index(request: int, branch: int = 0) -> int:
     return request % HUES + HUES * ((request // HUES + branch) % VARIANTS)
 
 
+def theme_folders(environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """Where themes are looked for: a person's own folder, then the built-in ones (`kvtop/themes` when
+    installed, `themes/` in a checkout)."""
+    return [config_folder(environ) / "themes", *(Path(part) / "themes" for part in kvtop.__path__)]
+
+
 def theme_path(name: str) -> Path:
-    """The file of a built-in theme: `kvtop/themes` when installed, `themes/` in a checkout.
+    """The file of a theme, by name; one in a person's folder wins over a built-in one.
 
     Raises ThemeError when there is none, naming those there are.
     """
-    folders = [Path(part) / "themes" for part in kvtop.__path__]
+    folders = theme_folders()
     for folder in folders:
         if (path := folder / f"{name}.toml").is_file():
             return path
-    known = sorted(path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.toml"))
-    raise ThemeError(f'no theme "{name}"; there are: {", ".join(known) or "none"}')
+    known = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
+    near = suggestion(name, known)
+    raise ThemeError(f'no theme "{name}"{near}; there are: {", ".join(known) or "none"}')
 
 
 def load_palette(theme: str | Path = "dark") -> Palette:
-    """Read a theme by name or file. Raises ThemeError with every problem found, one a line."""
-    path = theme if isinstance(theme, Path) else theme_path(theme)
+    """Read a theme by its name or its file; text with a slash or that ends in `.toml` is a file.
+
+    Raises ThemeError with every problem found, one a line.
+    """
+    is_file = isinstance(theme, Path) or "/" in theme or theme.endswith(".toml")
+    path = Path(theme).expanduser() if is_file else theme_path(str(theme))
     try:
-        source = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ThemeError(f"{path}: cannot be read: {error}") from error
-    return parse_palette(source, str(path))
+        return parse_palette(read_text(path), str(path))
+    except FileNotFoundError:
+        raise ThemeError(f"{path}: there is no such file") from None
+    except TomlError as error:
+        raise ThemeError(str(error)) from error
 
 
 def parse_palette(source: str, file: str) -> Palette:
     """A palette from a theme's text; `file` is named in problems. Raises ThemeError as `load_palette`."""
     try:
-        table = tomllib.loads(source)
-    except tomllib.TOMLDecodeError as error:
-        place = re.search(r"line (\d+)", str(error))
-        message = re.sub(r" \(at .*\)\Z", "", str(error))
-        raise ThemeError(f"{file}:{place[1] if place else len(source.splitlines())}: {message}") from error
+        document = parse(source, file)
+    except TomlError as error:
+        raise ThemeError(str(error)) from error
+    table = document.table
     known = [field.name for field in fields(Palette)]
-    problems = [_problem(key, value, known) for key, value in table.items()]
-    found = [
-        f"{file}:{_line_of(key, source)}: {text}" for key, text in zip(table, problems, strict=True) if text
-    ]
+    found = []
+    for key, value in table.items():
+        if (problem := _problem(key, value, known)) is not None:
+            found.append(f"{document.place(key, *problem.path)}: {problem.text}")
     missing = [key for key in known if key not in table]
-    if missing and not any(problem and problem.startswith("unknown") for problem in problems):
+    if missing and not any("unknown key" in problem for problem in found):
         found.append(f"{file}: missing {', '.join(missing)}")
     if found:
         raise ThemeError("\n".join(found))
@@ -258,34 +268,31 @@ def parse_palette(source: str, file: str) -> Palette:
     return Palette(**values)
 
 
-def _problem(key: str, value: Any, known: list[str]) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What is wrong with an entry, and where inside of it."""
+
+    text: str
+    path: tuple[int, ...] = ()
+
+
+def _problem(key: str, value: Any, known: list[str]) -> _Problem | None:
     """What is wrong with one entry of a theme, or None."""
     if key not in known:
-        near = difflib.get_close_matches(key, known, n=1)
-        return f'unknown key "{key}"' + (f' (did you mean "{near[0]}"?)' if near else "")
+        return _Problem(f'unknown key "{key}"{suggestion(key, known)}')
     if key == "name":
-        return None if isinstance(value, str) and value else '"name" must be a word'
+        return None if isinstance(value, str) and value else _Problem('"name" must be a word')
     if key in ("dark", "mono"):
-        return None if isinstance(value, bool) else f'"{key}" must be true or false'
+        return None if isinstance(value, bool) else _Problem(f'"{key}" must be true or false')
     if key in LISTS:
         if not isinstance(value, list) or len(value) != LISTS[key]:
-            return f'"{key}" must be a list of {LISTS[key]} colours'
-        wrong = [item for item in value if not is_colour(item)]
-        return f'"{key}" has {_no_colour(wrong[0])}' if wrong else None
-    return None if is_colour(value) else f'"{key}" is {_no_colour(value)}'
+            return _Problem(f'"{key}" must be a list of {LISTS[key]} colours')
+        wrong = [(index, item) for index, item in enumerate(value) if not is_colour(item)]
+        return _Problem(f'"{key}" has {_no_colour(wrong[0][1])}', (wrong[0][0],)) if wrong else None
+    return None if is_colour(value) else _Problem(f'"{key}" is {_no_colour(value)}')
 
 
 def _no_colour(value: Any) -> str:
     """A value, and why it is no colour."""
-    near = difflib.get_close_matches(value.lower(), NAMED, n=1) if isinstance(value, str) else []
-    hint = f' (did you mean "{near[0]}"?)' if near else ", which is neither #rrggbb nor one of the 16 names"
-    return f"{value!r}{hint}"
-
-
-def _line_of(key: str, source: str) -> int:
-    """The line on which a top-level key is set, counted from 1."""
-    pattern = re.compile(rf'\s*(\[+\s*)?["\']?{re.escape(key)}["\']?\s*[=.\]]')
-    for number, line in enumerate(source.splitlines(), 1):
-        if pattern.match(line):
-            return number
-    return 1
+    hint = suggestion(value, NAMED) if isinstance(value, str) else ""
+    return f"{shown(value)}, which is neither #rrggbb nor one of the 16 names{hint}"

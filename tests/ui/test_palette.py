@@ -49,7 +49,10 @@ def test_a_key_like_none_gets_no_suggestion() -> None:
 
 def test_a_wrong_colour_is_named() -> None:
     wrong = DARK.replace('text = "#d0d7de"', 'text = "blau"')
-    assert problem(wrong).startswith(f"mine.toml:{line_of('text')}: \"text\" is 'blau'")
+    assert problem(wrong) == (
+        f'mine.toml:{line_of("text")}: "text" is "blau", '
+        'which is neither #rrggbb nor one of the 16 names (did you mean "blue"?)'
+    )
 
 
 def test_a_missing_key_is_named() -> None:
@@ -71,12 +74,12 @@ def test_all_problems_are_told_at_once() -> None:
 
 
 def test_an_unknown_theme_names_those_there_are() -> None:
-    with pytest.raises(ThemeError, match='no theme "drak"; there are: .*dark'):
+    with pytest.raises(ThemeError, match='no theme "drak" .did you mean "dark"..; there are: .*dark'):
         load_palette("drak")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ThemeError, match="cannot be read"):
+    with pytest.raises(ThemeError, match="no such file"):
         load_palette(tmp_path / "none.toml")
 
 

@@ -32,7 +32,7 @@ class KeyBar(LineWidget):
 
     def show(self, view: View) -> list[int]:
         """Make the bar anew if it differs, which it seldom does."""
-        key = (self.extent, self.notice, view.palette.name)
+        key = (self.extent, self.notice, view.palette)
         if key == self._key:
             return []
         self._key = key

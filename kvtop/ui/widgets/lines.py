@@ -126,11 +126,11 @@ class LineWidget(StripWidget):
         width, height = self.extent
         if not width or not height:
             return []
-        self.ground = view.palette.style("text")
+        ground = view.palette.style("text")
         lines: list[Line | None] = [*self.lines(view, width, height)[:height]]
         lines += [()] * (height - len(lines))
-        if width != self._lines_width or len(self._lines) != height:
-            self._lines, self._lines_width = [None] * height, width
+        if width != self._lines_width or len(self._lines) != height or ground != self.ground:
+            self._lines, self._lines_width, self.ground = [None] * height, width, ground
             self.strips = [Strip.blank(width, self.ground)] * height
         strips = list(self.strips)
         changed = [y for y, line in enumerate(lines) if line != self._lines[y]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from rich.cells import cell_len
 from rich.style import Style
 
@@ -9,11 +11,19 @@ from kvtop.ui.text import head
 from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder, LineWidget
 
+if TYPE_CHECKING:
+    from kvtop.ui.app import KvtopApp
+
 Legend = tuple[tuple[str, Style], ...]
 
 
 class PanelBody(LineWidget, can_focus=True):
     """What stands in a panel. It names the panel's title and legend, and moves its own cursor."""
+
+    @property
+    def kvtop(self) -> KvtopApp:
+        """The app, which has the selection and the session."""
+        return cast("KvtopApp", self.app)
 
     def heading(self, view: View) -> tuple[str, str]:
         """The panel's title, and what stands at the right of it."""
@@ -46,7 +56,7 @@ class Frame(LineWidget):
             self.body.has_focus,
             self.body.heading(view),
             self.body.legend(view),
-            view.palette.name,
+            view.palette,
         )
         if key == self._key:
             return []

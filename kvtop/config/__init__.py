@@ -1,0 +1,40 @@
+"""A person's settings, and the screen's state: mistakes are told by file and line, files are written whole or
+not at all."""
+
+from kvtop.config.folders import config_file, config_folder, state_folder
+from kvtop.config.reading import Document, TomlError, parse, read_text
+from kvtop.config.settings import (
+    COLUMNS,
+    GLYPHS,
+    LAST,
+    PRESETS,
+    Settings,
+    SettingsError,
+    load,
+    resolve,
+)
+from kvtop.config.state import UiState, load_state, save_state
+from kvtop.workload.fields import shown, suggestion
+
+__all__ = [
+    "COLUMNS",
+    "GLYPHS",
+    "LAST",
+    "PRESETS",
+    "Document",
+    "Settings",
+    "SettingsError",
+    "TomlError",
+    "UiState",
+    "config_file",
+    "config_folder",
+    "load",
+    "load_state",
+    "parse",
+    "read_text",
+    "resolve",
+    "save_state",
+    "shown",
+    "state_folder",
+    "suggestion",
+]

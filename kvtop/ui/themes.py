@@ -1,0 +1,74 @@
+"""The themes that there are, and a person's own theme read again while it is being written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import monotonic
+
+from kvtop.ui.palette import Palette, ThemeError, load_palette, theme_folders, theme_path
+
+SECONDS = 1.0
+"""How often a theme's file is looked at."""
+
+
+def themes(environ: Mapping[str, str] = os.environ) -> list[tuple[str, Path, str | None]]:
+    """Name, file and error of every theme that can be named; the error is None for one that can be used.
+
+    The built-in ones come first, `dark` before all others. A person's own wins over one of the same name.
+    """
+    own, *built_in = theme_folders(environ)
+    files = {path.stem: path for folder in reversed(built_in) for path in folder.glob("*.toml")}
+    order = sorted(files, key=lambda name: (name != "dark", name))
+    mine = {path.stem: path for path in own.glob("*.toml")}
+    order += sorted(mine.keys() - files.keys())
+    return [(name, path, _error(path)) for name in order for path in (mine.get(name) or files[name],)]
+
+
+def _error(path: Path) -> str | None:
+    try:
+        load_palette(path)
+    except ThemeError as error:
+        return str(error)
+    return None
+
+
+class ThemeWatcher:
+    """Looks at a theme's file once a second, when asked. No thread, and no work but one call of `stat`."""
+
+    def __init__(self, theme: str | Path, clock: Callable[[], float] = monotonic) -> None:
+        self.theme = theme
+        self._clock = clock
+        self._due = clock() + SECONDS
+        self._seen = self._signature()
+
+    def poll(self) -> Palette | str | None:
+        """A new palette when the file has changed; what is wrong with it, one problem a line, when the change
+        cannot be used: each change is told once. None when there is nothing new, or the file is gone."""
+        now = self._clock()
+        if now < self._due:
+            return None
+        self._due = now + SECONDS
+        seen = self._signature()
+        if seen == self._seen or seen is None:
+            return None
+        self._seen = seen
+        try:
+            return load_palette(self.theme)
+        except ThemeError as error:
+            return str(error)
+
+    def _signature(self) -> tuple[object, ...] | None:
+        """What differs after any change of the file; None while there is none, as between an editor's
+        removing and writing it."""
+        try:
+            path = theme_path(self.theme) if _is_name(self.theme) else Path(self.theme).expanduser()
+            found = path.stat()
+        except (OSError, ThemeError):
+            return None
+        return path, found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _is_name(theme: str | Path) -> bool:
+    return isinstance(theme, str) and "/" not in theme and not theme.endswith(".toml")
