@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 
 from hypothesis import HealthCheck, settings
 
@@ -11,6 +12,10 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_name] = "1"
 os.environ["OMP_WAIT_POLICY"] = "passive"
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Nobody's own settings, themes and colours change what a test sees, and none changes them.
+for _name in [name for name in os.environ if name.startswith("KVTOP_") or name == "NO_COLOR"]:
+    del os.environ[_name]
+os.environ["KVTOP_CONFIG_DIR"] = os.environ["KVTOP_STATE_DIR"] = tempfile.mkdtemp(prefix="kvtop-tests-")
 
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 settings.register_profile("ci", derandomize=True, database=None, **_common)
