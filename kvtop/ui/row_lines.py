@@ -10,7 +10,7 @@ from rich.style import Style
 from kvtop.ui.glyphs import owner_mark
 from kvtop.ui.ordering import ARRIVAL, ID, STATES, descends, shown_columns
 from kvtop.ui.palette import ink_index
-from kvtop.ui.rows import RowKey, TableRow, is_tagged
+from kvtop.ui.rows import BRANCH, RowKey, TableRow, is_tagged
 from kvtop.ui.text import fit, head, tail, visible
 from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder
@@ -63,7 +63,7 @@ class RowLines:
     ) -> None:
         self.view = view
         self.width = width
-        self._id_width = max([ID.width, *[len(row.tree) + len(row.name) for row in view.rows]])
+        self._id_width = _id_width(view)
         room = width - GUTTER - self._id_width - 2 - TEXT_MINIMUM
         self.columns = shown_columns(columns, room, view.order.sort)
         self._cells = [(column.width, FIGURES[column.id], column.id == "state") for column in self.columns]
@@ -147,24 +147,32 @@ class RowLines:
         self, row: TableRow, room: int, muted: Style, faint: Style, lit: Style | None
     ) -> list[tuple[str, Style]]:
         """What a row says: its label, what kind of sequence it is, then why it waits or its newest text."""
-        before = kind(row)
+        before, says = kind(row), self._reason(row)
         if row.label and not row.tree:
             before = f"{head(visible(row.label), LABEL)} {before}".rstrip()
         if before:
             before = head(before, room - 1) + " "
+            says = says and f"· {says}"
         room -= cell_len(before)
-        return [(before, faint), (fit(self._says(row, room), room), lit or muted)]
+        if not says and row.tail and room > 0:
+            says = tail(self.view.decode(row.tail), room)
+        return [(before, faint), (fit(says, room), lit or muted)]
 
-    def _says(self, row: TableRow, room: int) -> str:
-        """Why a row waits, and how often it was preempted where no column says so; else its newest text."""
-        if row.figures is not None or room < 1:
+    def _reason(self, row: TableRow) -> str:
+        """Why a row waits, and how often it was preempted where no column says so; empty while it runs."""
+        if row.state not in ("waiting", "swapped") or not row.wait_reason:
             return ""
-        if row.state in ("waiting", "swapped") and row.wait_reason:
-            times = (
-                "" if self._counts_preemptions or not row.preemptions else f"preempted {row.preemptions}×: "
-            )
-            return times + visible(row.wait_reason)
-        return tail(self.view.decode(row.tail), room) if row.tail else ""
+        times = "" if self._counts_preemptions or not row.preemptions else f"preempted {row.preemptions}×: "
+        return times + visible(row.wait_reason)
+
+
+def _id_width(view: View) -> int:
+    """Cells for the longest name there is, so that columns stay where they are under a filter or a fold."""
+    if view.snapshot is None:
+        return ID.width
+    branch = len(BRANCH) if view.order.tree else 0
+    names = [one.name for one in view.snapshot.sequences]
+    return max([ID.width, *[len(name) + branch * ("." in name) for name in names]])
 
 
 def kind(row: TableRow) -> str:

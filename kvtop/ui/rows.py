@@ -16,6 +16,10 @@ from kvtop.ui.ordering import ARRIVAL, Decode, Pattern, arranged
 # as long to make and to hash.
 
 
+BRANCH, LAST_BRANCH = "├ ", "└ "
+"""What stands before the name of a branch under its group."""
+
+
 class RowKey(NamedTuple):
     """Which row: a sequence, or (`branch` None) the group of a request."""
 
@@ -181,8 +185,8 @@ def _groups(snapshot: Snapshot, shown: Collection[int]) -> dict[int, list[Sequen
 
 def _branches(members: list[SequenceRow], order: TableOrder) -> list[TableRow]:
     """The rows under a group's row."""
-    rows = arranged([sequence_row(member, "├ ") for member in members], order.sort, order.inverted)
-    rows[-1] = TableRow(rows[-1].key, rows[-1].sequences, "└ ")
+    rows = arranged([sequence_row(member, BRANCH) for member in members], order.sort, order.inverted)
+    rows[-1] = TableRow(rows[-1].key, rows[-1].sequences, LAST_BRANCH)
     return rows
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from textual import events
-from textual.geometry import Region
+from textual.geometry import NULL_REGION, Region
 
 from kvtop.timeline.snapshot import BlockDetail
 from kvtop.ui.ordering import ARRIVAL, BY_ID, DEFAULT_COLUMNS, descends, next_place
@@ -199,7 +199,7 @@ class SequenceTable(PanelBody):
         view = self._newest()
         if view is None:
             return
-        self.focus()
+        self._take_keys()
         options = [Option(ARRIVAL, "ARRIVAL", "running, swapped, waiting")]
         options += [Option(column.id, column.head, column.help) for column in BY_ID.values()]
 
@@ -213,8 +213,11 @@ class SequenceTable(PanelBody):
 
     def _panel(self) -> Region:
         """The panel's region, frame included."""
-        x, y, width, height = self.region
-        return Region(x - 1, y - 1, width + 2, height + 2)
+        return self.kvtop.dashboard.regions(self.app.size).get(self.id or "", NULL_REGION)
+
+    def _take_keys(self) -> None:
+        """Have the keys, and with them a place on the screen, where there is room for one panel only."""
+        self.kvtop.dashboard.set_focus(self)
 
     def sort_by(self, sort: str, *, again: bool = False) -> None:
         """Sort by a column and show the first rows; `again` inverts the order that there is already."""
@@ -286,7 +289,7 @@ class SequenceTable(PanelBody):
         """Show only the rows in which a text stands, as it is typed."""
         from kvtop.ui.screens.line_input import LineInput
 
-        self.focus()
+        self._take_keys()
         order, palette = self.kvtop.order, self.kvtop.palette
         self.app.push_screen(
             LineInput(
@@ -313,7 +316,7 @@ class SequenceTable(PanelBody):
         """Go to the first row in which a text stands, as it is typed; again goes to the next one."""
         from kvtop.ui.screens.line_input import LineInput, LineKey
 
-        self.focus()
+        self._take_keys()
         text, palette = self.kvtop.order.search, self.kvtop.palette
         if text:
             self._next_match()
