@@ -17,13 +17,10 @@ from pathlib import Path
 import pytest
 
 SCRIPT = """
-import importlib.util, sys
-spec = importlib.util.spec_from_file_location("scripted", sys.argv[1])
-scripted = importlib.util.module_from_spec(spec)
-sys.modules["scripted"] = scripted
-spec.loader.exec_module(scripted)
+import sys
 from kvtop.ui.app import run_app
-session = scripted.FakeSession(64).run(20)
+from tests.ui.fake_session import FakeSession
+session = FakeSession(64).run(20)
 session.auto = True
 code = run_app(session)
 assert session.closed
@@ -43,9 +40,7 @@ class Terminal:
         if self.pid == 0:
             signal.signal(signal.SIGHUP, signal.SIG_IGN if ignore_hangup else signal.SIG_DFL)
             os.environ.update(TERM="xterm-256color", PYTHONPATH=str(Path(__file__).parents[2]))
-            os.execv(
-                sys.executable, [sys.executable, "-c", SCRIPT, str(Path(__file__).with_name("conftest.py"))]
-            )
+            os.execv(sys.executable, [sys.executable, "-c", SCRIPT])
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.modes = termios.tcgetattr(self.fd)
 
