@@ -40,7 +40,8 @@ class RunOptions:
         }
         given = [name for name, value in named.items() if value is not None]
         if len(given) > 1:
-            raise UsageError(f"{' and '.join(given)} all set the size of the pool: give one of them")
+            both = "both" if len(given) == 2 else "all"
+            raise UsageError(f"{' and '.join(given)} {both} set the size of the pool: give one of them")
         if self.model == "none" and given and given != ["--blocks"]:
             raise UsageError(
                 f"{given[0]} needs a model to know a block's bytes: give --blocks with --model none"

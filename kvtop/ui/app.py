@@ -14,6 +14,7 @@ from typing import Any
 
 from textual.filter import LineFilter
 
+from kvtop.config import Settings
 from kvtop.session.session import Phase, Session, Status
 from kvtop.timeline.snapshot import SequenceRow, Snapshot
 from kvtop.ui.actions import Action
@@ -27,6 +28,7 @@ from kvtop.ui.screens.dashboard import Dashboard
 from kvtop.ui.system import SystemMemory, SystemProbe
 from kvtop.ui.terminal import Guard
 from kvtop.ui.text import visible
+from kvtop.ui.themes import ThemeWatcher
 from kvtop.ui.view import Selection, View
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -69,6 +71,10 @@ class KvtopApp(CommandApp):
         self.glyphs = glyphs
         self.title = title or "kvtop"
         self.guard: Guard | None = None
+        self.watcher: ThemeWatcher | None = None
+        """Looks at the theme's file, where it may change."""
+        self.problems: Sequence[str] = ()
+        """What is wrong with the settings, to be told at the start."""
         self.selection = Selection()
         self.order = TableOrder()
         self.tags: frozenset[RowKey] = frozenset()
@@ -120,8 +126,10 @@ class KvtopApp(CommandApp):
 
     def on_mount(self) -> None:
         """Draw the skeleton, then let the session begin: the first frame waits for no model."""
-        self.register_theme(self.palette.textual_theme())
-        self.theme = f"kvtop-{self.palette.name}"
+        self._use_theme()
+        for line in self.problems[:1]:
+            more = len(self.problems) - 1
+            self.tell(line + (f" ({more} more: kvtop doctor)" if more else ""), warning=True)
         self.app_resume_signal.subscribe(self, self._resumed)
         self.call_after_refresh(self._begin)
 
@@ -139,9 +147,32 @@ class KvtopApp(CommandApp):
         self.session.start()
         self.set_interval(1 / self.fps, self._tick)
 
+    def _use_theme(self) -> None:
+        """Have Textual's own widgets drawn in the palette's colours."""
+        theme = self.palette.textual_theme()
+        self.register_theme(theme)
+        if self.theme == theme.name:  # read again: the name has not changed
+            self._watch_theme(theme.name)
+        self.theme = theme.name
+
+    def set_palette(self, palette: Palette) -> None:
+        """Draw everything in these colours from now on."""
+        self.palette = palette
+        self._use_theme()
+        self.refresh_view(force=True)
+
+    def _reread_theme(self) -> None:
+        """Follow a change of the theme's file; what cannot be used is told, and the colours stay."""
+        news = self.watcher.poll() if self.watcher is not None else None
+        if isinstance(news, str):
+            self.tell(f"Theme not changed: {news.splitlines()[0]}", warning=True)
+        elif news is not None:
+            self.set_palette(news)
+
     def _tick(self) -> None:
         """Poll the session once."""
         self.ticks += 1
+        self._reread_theme()
         if self._terminal_lost():
             self.exit(return_code=128 + signal.SIGHUP)
         elif not self._terminal_busy():
@@ -358,13 +389,28 @@ def run_app(
     palette: Palette | None = None,
     folder: Path | None = None,
     mouse: bool = True,
+    glyphs: Glyphs = BLOCK,
+    settings: Settings | None = None,
+    problems: Sequence[str] = (),
 ) -> int:
     """Show a session until the person leaves; the session is closed afterwards.
 
-    `title` names the model before the first snapshot does. Returns the exit code: 0 left, 1 the session
-    failed, 128 + n after signal n.
+    `title` names the model before the first snapshot does. `problems` are what is wrong with the settings'
+    file. Returns the exit code: 0 left, 1 the session failed, 128 + n after signal n.
     """
-    app = KvtopApp(session, title=title, fps=fps, palette=palette, folder=folder)
+    wanted = settings if settings is not None else Settings()
+    app = KvtopApp(
+        session,
+        title=title,
+        fps=fps,
+        palette=palette,
+        folder=folder,
+        readonly=wanted.readonly,
+        glyphs=glyphs,
+    )
+    app.problems = problems
+    if not app.no_color:
+        app.watcher = ThemeWatcher(wanted.theme)
     with Guard() as guard:
         app.guard = guard
         try:

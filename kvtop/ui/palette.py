@@ -7,6 +7,7 @@ and key, with the nearest key when a name looks misspelt.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -281,7 +282,8 @@ def _problem(key: str, value: Any, known: list[str]) -> _Problem | None:
     if key not in known:
         return _Problem(f'unknown key "{key}"{suggestion(key, known)}')
     if key == "name":
-        return None if isinstance(value, str) and value else _Problem('"name" must be a word')
+        word = isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]+", value)
+        return None if word else _Problem('"name" must be a word of letters, digits, - and _')
     if key in ("dark", "mono"):
         return None if isinstance(value, bool) else _Problem(f'"{key}" must be true or false')
     if key in LISTS:
