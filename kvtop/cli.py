@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,33 @@ class Memory(click.ParamType[int]):
         return int(amount)
 
 
+class Given(click.ParamType[Any]):
+    """Text that is not empty, made into something else where `make` is given."""
+
+    def __init__(self, name: str, make: Callable[[str], Any] = str) -> None:
+        self.name = name
+        self.make = make
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """What the text is made into. Fails for empty text with a usage error."""
+        if value == "":
+            self.fail(f"no {self.name} is given", param, ctx)
+        return self.make(value)
+
+
+SETTINGS = ("theme", "glyphs", "fps", "mouse", "readonly", "preset")
+"""Options that outweigh the person's settings."""
+
+
+def _print_default_config(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from kvtop.config.writing import default_config
+
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        click.echo(default_config(), nl=False)
+        ctx.exit()
+
+
 class DefaultToRun(click.Group):
     """A group whose missing command is `run`: `kvtop --seed 7` means `kvtop run --seed 7`."""
 
@@ -56,6 +84,7 @@ def cli() -> None:
 @cli.command()
 @click.option(
     "--model",
+    type=Given("model"),
     default="inside",
     metavar="M",
     show_default=True,
@@ -80,6 +109,7 @@ def cli() -> None:
 @click.option("--prefix-caching/--no-prefix-caching", default=True, show_default=True)
 @click.option(
     "--scenario",
+    type=Given("scenario"),
     default="mixed",
     metavar="NAME|FILE",
     show_default=True,
@@ -92,7 +122,20 @@ def cli() -> None:
     metavar="S",
     help="Steps a second on the screen; 0 is unbounded. Default: 20.",
 )
-@click.option("--fps", type=click.IntRange(1, 60), default=20, show_default=True, help="Pictures a second.")
+@click.option("--theme", type=Given("theme"), metavar="NAME|FILE", help="Colours; see docs/themes.md.")
+@click.option("--glyphs", type=click.Choice(["auto", "block", "braille", "ascii"]), help="Characters.")
+@click.option("--fps", type=click.IntRange(1, 60), metavar="N", help="Pictures a second. Default: 20.")
+@click.option("--mouse/--no-mouse", default=None, help="Whether the mouse is used.")
+@click.option("--readonly/--no-readonly", default=None, help="Take away what changes the generator.")
+@click.option("--preset", type=Given("preset"), metavar="P", help="What is shown first: 1-7, a name, last.")
+@click.option(
+    "--print-default-config",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_default_config,
+    help="Print a file of settings with what they mean, and exit.",
+)
 @click.option(
     "--check", is_flag=True, help="Check every invariant after every step (about 1 ms at 512 blocks)."
 )
@@ -106,7 +149,7 @@ def cli() -> None:
 @click.option("--summary", is_flag=True, help="With --batch: one object at the end instead of the lines.")
 @click.option(
     "--outputs",
-    type=click.Path(path_type=Path),
+    type=Given("file", Path),
     metavar="F",
     help="With --batch: write token ids of finished sequences to F as JSON.",
 )
@@ -138,7 +181,10 @@ def run(**given: Any) -> None:
     wrong = [name for name, value in batch_only.items() if value not in (None, False)]
     if wrong:
         raise click.UsageError(f"{' and '.join(wrong)} need{'s' if len(wrong) == 1 else ''} --batch")
-    sys.exit(_dashboard(options, scenario, given))
+    from kvtop.dashboard import run_dashboard
+
+    flags = {name: given[name] for name in SETTINGS}
+    sys.exit(run_dashboard(options, scenario, speed=given["speed"], flags=flags))
 
 
 def _batch(options: Any, scenario: Any, given: dict[str, Any]) -> int:
@@ -150,6 +196,10 @@ def _batch(options: Any, scenario: Any, given: dict[str, Any]) -> int:
         raise UsageError("--json and --csv exclude each other")
     if given["speed"] is not None:
         raise UsageError("--speed is for the screen: batch mode runs as fast as it can")
+    for name in SETTINGS:
+        if given[name] is not None:
+            flag = f"--no-{name}" if given[name] is False else f"--{name}"
+            raise UsageError(f"{flag} is for the screen, which batch mode has not")
     format_ = "json" if given["as_json"] else "csv" if given["as_csv"] else "text"
     batch = BatchOptions(given["steps"], format_, given["tables"], given["summary"], given["outputs"])
     if batch.outputs is not None:
@@ -162,32 +212,19 @@ def _batch(options: Any, scenario: Any, given: dict[str, Any]) -> int:
     return run_batch(assemble(options, scenario), batch)
 
 
-def _dashboard(options: Any, scenario: Any, given: dict[str, Any]) -> int:
-    from kvtop.options import UsageError
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of lines.")
+def doctor(as_json: bool) -> None:
+    """What this machine offers, and what is missing.
 
-    # Textual draws on standard error; all three have to be the terminal.
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    if not all(stream is not None and stream.isatty() for stream in streams) or os.environ.get(
-        "TERM", "dumb"
-    ) in ("", "dumb"):
-        raise UsageError("the dashboard needs a terminal; without one use `kvtop run --batch`")
-    from kvtop.session.live import LiveSession
-    from kvtop.ui.app import run_app
+    Exit code 1 when something that kvtop needs is missing.
+    """
+    from kvtop.doctor import examine, report
 
-    speed = 20.0 if given["speed"] is None else given["speed"]
-
-    def build(progress: Any) -> Any:
-        from kvtop.assembly import assemble  # on the engine's thread: the first frame does not wait for it
-
-        return assemble(options, scenario, progress)
-
-    session = LiveSession(build, speed=speed)
-    code = run_app(session, fps=given["fps"])
-    if session.working:
-        # It is loading a model or in the middle of a step: waiting for that would hold the shell up.
-        sys.stdout.flush()
-        os._exit(code)
-    return code
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    checks = examine(os.environ)
+    sys.stdout.write(report(checks, as_json=as_json, encoding=sys.stdout.encoding))
+    sys.exit(any(check.status == "missing" for check in checks))
 
 
 def main() -> None:

@@ -1,0 +1,93 @@
+"""Puts a dashboard together: settings, colours and characters for the terminal, and a session."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kvtop.options import RunOptions, UsageError
+
+if TYPE_CHECKING:
+    from kvtop.config import Settings
+    from kvtop.ui.palette import Palette
+    from kvtop.workload.scenario import Scenario
+
+DEFAULT_SPEED = 20.0
+
+
+def run_dashboard(
+    options: RunOptions, scenario: Scenario, *, speed: float | None, flags: Mapping[str, Any]
+) -> int:
+    """Show a live run until the person leaves; the exit code. `flags` are the settings that the command line
+    has, None where it is silent. Raises UsageError without a terminal, or for a setting that cannot be used.
+    """
+    if not _has_terminal():
+        raise UsageError("the dashboard needs a terminal; without one use `kvtop run --batch`")
+    from kvtop.config import SettingsError, load, resolve
+    from kvtop.session.live import LiveSession
+    from kvtop.ui.app import run_app
+    from kvtop.ui.glyphs import choose_glyphs
+
+    file, problems = load(os.environ)
+    try:
+        settings, given = resolve(file, os.environ, flags)
+    except SettingsError as error:
+        raise UsageError(str(error)) from error
+    palette, wrong = choose_palette(settings, asked="theme" in given, environ=os.environ)
+
+    def build(progress: Any) -> Any:
+        from kvtop.assembly import assemble  # on the engine's thread: the first frame does not wait for it
+
+        return assemble(options, scenario, progress)
+
+    session = LiveSession(build, speed=DEFAULT_SPEED if speed is None else speed)
+    code = run_app(
+        session,
+        fps=settings.fps,
+        palette=palette,
+        mouse=settings.mouse,
+        glyphs=choose_glyphs(settings.glyphs, os.environ),
+        settings=settings,
+        problems=[*problems, *wrong],
+        keep_state=True,
+    )
+    if session.working:
+        # It is loading a model or in the middle of a step: waiting for that would hold the shell up.
+        sys.stdout.flush()
+        os._exit(code)
+    return code
+
+
+def _has_terminal() -> bool:
+    """Whether there is a terminal to draw on. Textual draws on standard error; all three have to be it."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    drawn = all(stream is not None and stream.isatty() for stream in streams)
+    return drawn and os.environ.get("TERM", "dumb") not in ("", "dumb")
+
+
+def choose_palette(
+    settings: Settings, *, asked: bool, environ: Mapping[str, str]
+) -> tuple[Palette, list[str]]:
+    """The colours that the settings name, and one line for each problem with them.
+
+    A theme that cannot be used gives the default one when the file names it; when a flag or the environment
+    `asked` for it, UsageError is raised. NO_COLOR is drawn from greys whatever the theme, unless it has none
+    but greys itself.
+    """
+    from kvtop.ui.palette import ThemeError, load_palette
+
+    problems = []
+    try:
+        palette = load_palette(settings.theme)
+    except ThemeError as error:
+        lines = str(error).splitlines()
+        if asked:
+            more = f" ({len(lines) - 1} more)" if len(lines) > 1 else ""
+            raise UsageError(f"{lines[0]}{more}") from error
+        problems = lines
+        palette = load_palette()
+    if environ.get("NO_COLOR") and not palette.mono:
+        palette = load_palette("mono")
+    return palette, problems
