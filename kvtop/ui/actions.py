@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kvtop.session.session import (
     Abort,
@@ -216,3 +216,15 @@ def available(
     """The actions of a session that takes the commands `supports`; `readonly` leaves those out."""
     taken: frozenset[type] = frozenset() if readonly else frozenset(supports)
     return tuple(action for action in actions if action.command is None or action.command in taken)
+
+
+def remapped(
+    keys: Mapping[str, Sequence[str]], places: Mapping[str, str]
+) -> tuple[tuple[Action, ...], list[str]]:
+    """The table with a person's own keys, and one line for each problem with them; see `keymap.key_map`."""
+    if not keys:
+        return ACTIONS, []
+    from kvtop.ui.keymap import key_map
+
+    found, problems = key_map([(action.id, action.keys) for action in ACTIONS], keys, places)
+    return tuple(replace(action, keys=found[action.id]) for action in ACTIONS), problems

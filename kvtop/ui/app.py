@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -14,7 +15,7 @@ from typing import Any
 
 from textual.filter import LineFilter
 
-from kvtop.config import Settings
+from kvtop.config import LAST, Settings, UiState, load_state, save_state
 from kvtop.session.session import Phase, Session, Status
 from kvtop.timeline.snapshot import SequenceRow, Snapshot
 from kvtop.ui.actions import Action
@@ -23,6 +24,7 @@ from kvtop.ui.filters import line_filters, without_greys
 from kvtop.ui.glyphs import BLOCK, Glyphs
 from kvtop.ui.history import History
 from kvtop.ui.palette import Palette, load_palette
+from kvtop.ui.presets import BY_ID
 from kvtop.ui.rows import RowKey, TableOrder, TableRow, living, matching, row_for, table_rows
 from kvtop.ui.screens.dashboard import Dashboard
 from kvtop.ui.system import SystemMemory, SystemProbe
@@ -59,24 +61,25 @@ class KvtopApp(CommandApp):
         palette: Palette | None = None,
         folder: Path | None = None,
         probe: bool = True,
-        readonly: bool = False,
+        settings: Settings | None = None,
+        state: UiState | None = None,
         glyphs: Glyphs = BLOCK,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         no_color = bool(os.environ.get("NO_COLOR"))
         colours = palette if palette is not None else load_palette("mono" if no_color else "dark")
         where = folder if folder is not None else Path()
-        super().__init__(session, colours, fps=fps, folder=where, readonly=readonly)
+        wanted = settings if settings is not None else Settings()
+        super().__init__(session, colours, fps=fps, folder=where, settings=wanted)
         self.no_color = no_color
         self.glyphs = glyphs
         self.title = title or "kvtop"
         self.guard: Guard | None = None
         self.watcher: ThemeWatcher | None = None
         """Looks at the theme's file, where it may change."""
-        self.problems: Sequence[str] = ()
-        """What is wrong with the settings, to be told at the start."""
         self.selection = Selection()
         self.order = TableOrder()
+        self._restore(state if state is not None else UiState())
         self.tags: frozenset[RowKey] = frozenset()
         self.matches: frozenset[RowKey] = frozenset()
         """Rows that a search has found."""
@@ -93,6 +96,31 @@ class KvtopApp(CommandApp):
         self._texts_pending = False
         self._texts_tick = 0
         self._ended = False
+
+    def _restore(self, state: UiState) -> None:
+        """Put preset, borders and order where they were left, or where the settings want them."""
+        wanted = self.settings.preset
+        self.dashboard.preset = BY_ID[state.preset if wanted == LAST else wanted]
+        self.dashboard.set_shares(state.splits)
+        self.dashboard.table.columns = self.settings.columns
+        self.order = TableOrder(sort=state.sort, inverted=state.inverted, tree=state.tree)
+        self._restored = self.state
+
+    @property
+    def state(self) -> UiState:
+        """What of the screen survives a restart. Changes nothing."""
+        return UiState(
+            preset=self.dashboard.preset.id,
+            splits=dict(self.dashboard.shares),
+            sort=self.order.sort,
+            inverted=self.order.inverted,
+            tree=self.order.tree,
+        )
+
+    @property
+    def state_changed(self) -> bool:
+        """Whether a person has changed what survives a restart."""
+        return self.state != self._restored
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -273,6 +301,7 @@ class KvtopApp(CommandApp):
             lit=self._lit(),
             clock=self._clock(),
             glyphs=self.glyphs,
+            flashing=self.settings.flashes,
         )
 
     def _lit(self) -> frozenset[RowKey]:
@@ -329,7 +358,6 @@ class KvtopApp(CommandApp):
     def set_order(self, order: TableOrder) -> None:
         """Sort, filter or fold the table anew."""
         self.order = order
-        self.layout_changed()
         self.refresh_view(force=True)
 
     def set_tags(self, tags: frozenset[RowKey]) -> None:
@@ -343,12 +371,8 @@ class KvtopApp(CommandApp):
         self.refresh_view(force=True)
 
     def preset_changed(self) -> None:
-        """Ask the session for what the new preset shows, and remember it."""
+        """Ask the session for what the new preset shows."""
         self.select(self.selection)
-        self.layout_changed()
-
-    def layout_changed(self) -> None:
-        """Preset, borders or order differ from what was saved."""
 
     async def perform(self, action: Action) -> None:
         """Do what the key of an action does, on the dashboard."""
@@ -392,23 +416,27 @@ def run_app(
     glyphs: Glyphs = BLOCK,
     settings: Settings | None = None,
     problems: Sequence[str] = (),
+    keep_state: bool = False,
 ) -> int:
     """Show a session until the person leaves; the session is closed afterwards.
 
     `title` names the model before the first snapshot does. `problems` are what is wrong with the settings'
-    file. Returns the exit code: 0 left, 1 the session failed, 128 + n after signal n.
+    file; `keep_state` brings preset, borders and order from one start to the next. Returns the exit code: 0
+    left, 1 the session failed, 128 + n after signal n.
     """
     wanted = settings if settings is not None else Settings()
+    state = load_state(os.environ) if keep_state else None
     app = KvtopApp(
         session,
         title=title,
         fps=fps,
         palette=palette,
         folder=folder,
-        readonly=wanted.readonly,
+        settings=wanted,
+        state=state,
         glyphs=glyphs,
     )
-    app.problems = problems
+    app.problems += problems
     if not app.no_color:
         app.watcher = ThemeWatcher(wanted.theme)
     with Guard() as guard:
@@ -417,4 +445,6 @@ def run_app(
             app.run(mouse=mouse)
         finally:
             session.close()
+    if keep_state and app.state_changed and (problem := save_state(app.state, os.environ)):
+        print(f"kvtop: {problem}", file=sys.stderr)
     return app.return_code or 0

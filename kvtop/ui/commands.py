@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import App
 
+from kvtop.config import Settings
 from kvtop.memory.events import PreemptionMode
 from kvtop.session.session import (
     Abort,
@@ -27,7 +28,7 @@ from kvtop.session.session import (
     StepOnce,
 )
 from kvtop.timeline.snapshot import SequenceRow
-from kvtop.ui.actions import BY_ID, Action, available
+from kvtop.ui.actions import BY_ID, Action, available, remapped
 from kvtop.ui.palette import Palette
 from kvtop.ui.screens.dashboard import Dashboard
 from kvtop.ui.text import visible
@@ -44,14 +45,18 @@ class CommandApp(App[None]):
     """The app's actions. What is drawn, and when, is `KvtopApp`'s."""
 
     def __init__(
-        self, session: Session, palette: Palette, *, fps: float, folder: Path, readonly: bool = False
+        self, session: Session, palette: Palette, *, fps: float, folder: Path, settings: Settings
     ) -> None:
         self.palette = palette
         super().__init__()
         self.session = session
         self.fps = fps
         self.folder = folder
-        self.actions = available(session.supports, readonly=readonly)
+        self.settings = settings
+        actions, problems = remapped(settings.keys, settings.places)
+        self.problems: list[str] = problems
+        """What is wrong with the settings, to be told at the start."""
+        self.actions = available(session.supports, readonly=settings.readonly, actions=actions)
         self._by_id = {action.id: action for action in self.actions}
         self.dashboard = Dashboard(self.actions)
         self.failed = False
@@ -206,6 +211,9 @@ class CommandApp(App[None]):
             for sequence in sequences if yes else ():
                 self.session.send(Abort(sequence.id))
 
+        if not self.settings.confirm_abort:
+            answered(True)
+            return
         self.push_screen(Confirm("Abort", abort_question(sequences)), answered)
 
     def action_redraw(self) -> None:

@@ -317,7 +317,6 @@ class Dashboard(Screen[None], inherit_bindings=False):
         self.shares[split.name] = max(0.05, min(cells / room, 0.95))
         self.shares[split.name] = split.cut(room, self.shares) / room
         self._arrange_again()
-        self.kvtop.layout_changed()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Take hold of a border."""
@@ -406,6 +405,9 @@ class Dashboard(Screen[None], inherit_bindings=False):
 
     def on_block_map_moved(self, message: BlockMap.Moved) -> None:
         self.kvtop.select(Selection(self.kvtop.selection.row, message.block))
+
+    def on_block_map_zoomed(self) -> None:
+        self.draw_again()
 
     def on_event_log_scrolled(self) -> None:
         self.draw_again()
