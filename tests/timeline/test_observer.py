@@ -334,6 +334,21 @@ def test_what_follows_an_evicted_block_is_a_root_until_it_is_cached_again():
     assert tree() == [(2, None, 0), (1, 70, 1)]
 
 
+def test_siblings_stand_by_block_id_and_a_block_cached_anew_is_a_new_node():
+    observer, one = Observer(BLOCKS, BLOCK_SIZE, HOST), sequence_id(1)
+    observer.hear(ev.Arrived(1, 0, 1, tuple(range(8)), 4, 1, 1, ""))
+    observer.hear(ev.Allocated(1, 1, (0, 1, 2, 3), one, 0))
+    observer.hear(ev.Shared(1, 2, (1,), one, 4))  # it holds nothing that can be found: no hit
+    for order, (block, hash_, parent) in enumerate([(0, 70, 0), (3, 71, 70), (1, 72, 70), (2, 73, 70)]):
+        observer.hear(ev.Cached(1, 3 + order, (block,), one, bool(parent), (hash_,), (parent,)))
+    nodes = seen(observer, prefixes=True).prefixes
+    assert [(node.block, node.hash) for node in nodes] == [(0, 70), (1, 72), (2, 73), (3, 71)]
+    assert [node.hits for node in nodes] == [0, 0, 0, 0]
+    observer.hear(ev.Evicted(1, 7, (2,)))
+    observer.hear(ev.Cached(1, 8, (2,), one, 1, (74,), (70,)))
+    assert [node.hash for node in seen(observer, prefixes=True).prefixes] == [70, 72, 74, 71]
+
+
 def test_nodes_beyond_the_most_are_counted(recorded, monkeypatch):
     observer = observed(recorded)
     recorded.engine.add(request(1, range(16)))
