@@ -83,6 +83,8 @@ def key_label(key: str) -> str:
         return _LABELS[key]
     if key.startswith("ctrl+"):
         return "^" + _LABELS.get(key[5:], key[5:].upper())
+    if key.startswith("shift+"):
+        return "S-" + _LABELS.get(key[6:], key[6:].upper())
     return key.upper() if len(key) > 1 else key
 
 

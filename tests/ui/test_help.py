@@ -30,7 +30,7 @@ async def test_help_opens_and_closes(drive, session, key) -> None:
         await driven.press(key)
         assert isinstance(driven.app.screen, Help)
         for action in (BY_ID["abort"], BY_ID["setup"], BY_ID["pause"]):
-            assert action.help in driven.text
+            assert action.help[:40] in driven.text
         await driven.press("escape")
         assert driven.app.screen is driven.app.dashboard
 

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 from kvtop.ui.actions import Action
 from kvtop.ui.help_pages import Page, found, pages
 from kvtop.ui.palette import Palette
-from kvtop.ui.text import visible
+from kvtop.ui.text import visible, wrap
 
 TERM = 16
 """Width of the terms, in cells."""
@@ -62,6 +62,15 @@ class Help(ModalScreen[None]):
         """What is shown: a page, or what the search found."""
         return found(self.pages, self.words) if self.words else self.pages[self.number]
 
+    @property
+    def _width(self) -> int:
+        """Cells of a line of the page; one column is the scrollbar's."""
+        return max(30, self.query_one("#help-scroll").container_size.width - 1)
+
+    def on_resize(self) -> None:
+        """Lines are broken anew."""
+        self.call_after_refresh(self._show)
+
     def _show(self) -> None:
         tabs = Text()
         for number, page in enumerate(self.pages):
@@ -75,7 +84,7 @@ class Help(ModalScreen[None]):
         if self.words:
             tabs.append(f"search: {visible(self.words)}", Style(color=self.palette.primary, bold=True))
         self.query_one("#help-tabs", Static).update(tabs)
-        self.query_one("#help-text", Static).update(page_text(self.page, self.palette))
+        self.query_one("#help-text", Static).update(page_text(self.page, self.palette, self._width))
         self.query_one("#help-scroll").scroll_home(animate=False)
 
     # -- actions ------------------------------------------------------------------------------------------
@@ -132,8 +141,8 @@ class Help(ModalScreen[None]):
         self._show()
 
 
-def page_text(page: Page, palette: Palette) -> Text:
-    """A page as lines of terms and meanings."""
+def page_text(page: Page, palette: Palette, width: int) -> Text:
+    """A page as lines of terms and meanings of at most `width` cells."""
     text = Text()
     for name, entries in page.sections:
         text.append(f"{name}\n", Style(color=palette.primary, bold=True))
@@ -142,7 +151,8 @@ def page_text(page: Page, palette: Palette) -> Text:
             text.append("  ")
             text.append(entry.term, Style(color=getattr(palette, entry.ink), bgcolor=ground, bold=not ground))
             text.append(" " * max(1, TERM - len(entry.term)))
-            text.append(f"{entry.text}\n", Style(color=palette.muted))
+            lines = wrap(entry.text, max(10, width - TERM - 2))
+            text.append(f"\n{'':{TERM + 2}}".join(lines) + "\n", Style(color=palette.muted))
     if not page.sections:
         text.append("Nothing matches. Esc shows all pages again.", Style(color=palette.muted))
     text.rstrip()
