@@ -7,7 +7,7 @@ from enum import Enum
 
 from kvtop.memory import events as ev
 from kvtop.memory.events import AnyEvent, request_of, sequence_name
-from kvtop.ui.text import count, visible
+from kvtop.ui.text import count, duration, visible
 
 
 class Tone(Enum):
@@ -65,6 +65,66 @@ def narrate(event: AnyEvent) -> Told | None:
             writer = f"{sequence_name(sequence)} writes its block [{logical}], shared until now"
             return Tone.NOTABLE, "Copied", f"{source} → {copy}: {writer}"
     return None
+
+
+_OFTEN = (
+    ev.Allocated, ev.Shared, ev.Released, ev.Freed, ev.Cached,
+    ev.Waited, ev.Held, ev.Advanced, ev.StepBegan, ev.StepEnded,
+)  # fmt: skip
+
+
+def describe(event: AnyEvent) -> Told:
+    """Tone, first word and the rest of the line of any event: the log's words, or those for what happens too
+    often for a log."""
+    return _often(event) if isinstance(event, _OFTEN) else narrate(event) or _often(event)
+
+
+def _often(event: AnyEvent) -> Told:
+    """What happens in nearly every step, in words."""
+    word, rest = "", ""
+    match event:
+        case ev.Allocated(blocks=blocks, sequence=sequence, logical=logical):
+            word, rest = "Allocated", f"{_entries(sequence, logical, len(blocks))}: {ranges(blocks)}"
+        case ev.Shared(blocks=blocks, sequence=sequence, logical=logical):
+            entries = _entries(sequence, logical, len(blocks))
+            word, rest = "Shared", f"{entries}: {ranges(blocks)}, which held its tokens already"
+        case ev.Released(blocks=blocks, sequence=sequence, tier=tier):
+            word, rest = "Released", f"{sequence_name(sequence)}: {_on(tier)}{ranges(blocks)}"
+        case ev.Freed(blocks=blocks, end=end, tier=tier):
+            kept = "back of the queue, still cached" if end is ev.QueueEnd.BACK else "front of the queue"
+            word, rest = "Freed", f"{_on(tier)}{ranges(blocks)}: {kept}"
+        case ev.Cached(blocks=blocks, sequence=sequence, logical=logical):
+            word, rest = "Cached", f"{_entries(sequence, logical, len(blocks))}: {ranges(blocks)}"
+        case ev.Waited(request=request, reason=reason):
+            word, rest = "Waits", f"{request}: {visible(reason)}"
+        case ev.Held(sequence=sequence):
+            word, rest = "Held", f"{sequence_name(sequence)}: at its length, for now"
+        case ev.Advanced(sequence=sequence, token_ids=token_ids, stored=stored):
+            made = f", {_tokens(len(token_ids))} generated" if token_ids else ""
+            word, rest = "Advanced", f"{sequence_name(sequence)}: {count(stored)} stored{made}"
+        case ev.StepBegan():
+            word = "Step began"
+        case ev.StepEnded():
+            word, rest = "Step ended", _step(event)
+    return Tone.CALM, word, rest
+
+
+def _step(event: ev.StepEnded) -> str:
+    """What a step did, and how long it took."""
+    total = event.schedule_seconds + event.run_seconds + event.update_seconds
+    prefill = f", {count(event.prefill_tokens)} of them prefill" if event.prefill_tokens else ""
+    time = f" in {duration(total)}, model {100 * event.run_seconds / total:.0f} %" if total > 0 else ""
+    return f"{_tokens(event.scheduled_tokens)}{prefill}{time}"
+
+
+def _entries(sequence: int, logical: int, number: int) -> str:
+    """Entries of a block table: `42[3]`, `42[3-7]`."""
+    last = f"-{logical + number - 1}" if number > 1 else ""
+    return f"{sequence_name(sequence)}[{logical}{last}]"
+
+
+def _on(tier: ev.Tier) -> str:
+    return "host " if tier is ev.Tier.HOST else ""
 
 
 def log_lines(happened: Sequence[AnyEvent], most: int) -> list[tuple[AnyEvent, Told]]:

@@ -7,7 +7,7 @@ import pytest
 
 from kvtop.memory import events as ev
 from kvtop.memory.events import sequence_id
-from kvtop.ui.narrate import log_lines, narrate, ranges
+from kvtop.ui.narrate import describe, log_lines, narrate, ranges
 
 A, B = sequence_id(42, 1), sequence_id(45)
 
@@ -115,3 +115,33 @@ def test_what_the_next_line_says_needs_no_line() -> None:
 def test_what_changes_too_often_has_no_line() -> None:
     assert narrate(ev.Advanced(9, 0, A, (1,), 2)) is None
     assert log(ev.Allocated(9, 0, (3,), A, 0), ev.Shared(9, 0, (4,), A, 1), ev.StepBegan(9, 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (ev.Allocated(9, 0, (12, 13, 14), A, 3), "Allocated 42.1[3-5]: 12-14"),
+        (ev.Shared(9, 0, (4,), B, 0), "Shared 45[0]: 4, which held its tokens already"),
+        (ev.Released(9, 0, (5, 4), B, ev.Tier.DEVICE), "Released 45: 4-5"),
+        (ev.Released(9, 0, (5,), B, ev.Tier.HOST), "Released 45: host 5"),
+        (ev.Freed(9, 0, (5,), ev.QueueEnd.FRONT, ev.Tier.DEVICE), "Freed 5: front of the queue"),
+        (
+            ev.Freed(9, 0, (5,), ev.QueueEnd.BACK, ev.Tier.DEVICE),
+            "Freed 5: back of the queue, still cached",
+        ),
+        (ev.Cached(9, 0, (5, 9), B, 1, (1, 2), (0, 1)), "Cached 45[1-2]: 5, 9"),
+        (ev.Waited(9, 0, 42, "max\x1b sequences"), "Waits 42: max␛ sequences"),
+        (ev.Held(9, 0, A), "Held 42.1: at its length, for now"),
+        (ev.Advanced(9, 0, A, (7,), 1300), "Advanced 42.1: 1,300 stored, 1 token generated"),
+        (ev.Advanced(9, 0, A, (), 64), "Advanced 42.1: 64 stored"),
+        (
+            ev.StepEnded(9, 0, 40, 24, 0.001, 0.008, 0.001),
+            "Step ended 40 tokens, 24 of them prefill in 10.0 ms, model 80 %",
+        ),
+        (ev.StepEnded(9, 0, 1, 0, 0, 0, 0), "Step ended 1 token"),
+        (ev.Resumed(9, 0, 42), "Resumed 42"),
+    ],
+)
+def test_every_event_can_be_described(event: ev.AnyEvent, text: str) -> None:
+    _, word, rest = describe(event)
+    assert f"{word} {rest}" == text

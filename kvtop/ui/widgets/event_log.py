@@ -5,21 +5,19 @@ from __future__ import annotations
 from textual import events
 from textual.message import Message
 
-from kvtop.memory.events import AnyEvent
+from kvtop.memory.events import Allocated, AnyEvent, Evicted
+from kvtop.ui.event_filter import EventFilter, Moment, moment
 from kvtop.ui.narrate import Told, Tone, log_lines
 from kvtop.ui.text import count
 from kvtop.ui.view import View
+from kvtop.ui.widgets.event_panel import EventPanel
 from kvtop.ui.widgets.lines import Line, LineBuilder
-from kvtop.ui.widgets.panel import PanelBody
 
 WORD = 11
 """Width of the first word, in cells."""
 
-Moment = tuple[int, int]
-"""Step and order within it."""
 
-
-class EventLog(PanelBody):
+class EventLog(EventPanel):
     """Follows the newest event until it is scrolled; then it stays at the event that was last in sight."""
 
     class Scrolled(Message):
@@ -29,19 +27,48 @@ class EventLog(PanelBody):
         super().__init__(id=id)
         self.bottom: Moment | None = None
         """The last event in sight; None follows the newest."""
+        self._wanted: tuple[tuple[AnyEvent, ...], EventFilter, tuple[AnyEvent, ...]] | None = None
+        self._shown: list[AnyEvent] = []
+        """The events of the lines in sight."""
 
     def heading(self, view: View) -> tuple[str, str]:
         if view.snapshot is None or self.bottom is None:
-            return "Events", ""
-        return "Events", f"at step {count(self.bottom[0])}, End for the newest"
+            return self.title_of_events, ""
+        return self.title_of_events, f"at step {count(self.bottom[0])}, End for the newest"
 
     def lines(self, view: View, width: int, height: int) -> list[Line]:
         if view.snapshot is None:
             return []
-        told = log_lines(view.snapshot.events, self._kept(height))
+        told = log_lines(self._events(view), self._kept(height))
         if self.bottom is not None:
             told = told[: self._end(told, height)]
-        return [self._line(view, event, words, width) for event, words in told[-height:]]
+        told = told[-height:]
+        self._shown = [event for event, _ in told]
+        if not told:
+            return [self.empty(view, width)]
+        return [self._line(view, event, words, width) for event, words in told]
+
+    def _events(self, view: View) -> tuple[AnyEvent, ...]:
+        """The events that fit the filter; behind an eviction also who took the blocks."""
+        happened = view.snapshot.events if view.snapshot is not None else ()
+        if not self.filter.text:
+            return happened
+        kept = self._wanted
+        if kept is None or kept[0] is not happened or kept[1] != self.filter:
+            fits = {moment(event) for event in self.filter.among(happened)}
+            events = tuple(
+                event
+                for before, event in zip((None, *happened), happened, strict=False)
+                if moment(event) in fits
+                or (isinstance(event, Allocated) and isinstance(before, Evicted) and moment(before) in fits)
+            )
+            kept = self._wanted = happened, self.filter, events
+        return kept[2]
+
+    def fitting(self) -> tuple[int, int]:
+        if self.view is None or self.view.snapshot is None:
+            return 0, 0
+        return len(self._events(self.view)), len(self.view.snapshot.events)
 
     def _kept(self, height: int) -> int:
         """How many lines are needed: all when scrolled, else those in sight."""
@@ -51,7 +78,7 @@ class EventLog(PanelBody):
         """How many lines are above the lower edge."""
         if self.bottom is None:
             return len(told)
-        end = sum((event.step, event.order) <= self.bottom for event, _ in told)
+        end = sum(moment(event) <= self.bottom for event, _ in told)
         return max(end, min(len(told), height))
 
     def _line(self, view: View, event: AnyEvent, told: Told, width: int) -> Line:
@@ -66,13 +93,18 @@ class EventLog(PanelBody):
         """Scroll by lines; past the newest it follows again."""
         if self.view is None or self.view.snapshot is None or not dy:
             return
-        told = log_lines(self.view.snapshot.events, 1 << 30)
+        told = log_lines(self._events(self.view), 1 << 30)
         if told:
             height = self.extent.height
             target = max(min(len(told), height), self._end(told, height) + dy)
             last = told[min(target, len(told)) - 1][0]
-            self.bottom = None if target >= len(told) else (last.step, last.order)
+            self.bottom = None if target >= len(told) else moment(last)
             self.post_message(self.Scrolled())
+
+    def on_click(self, event: events.Click) -> None:
+        """Select what the event under the mouse is about."""
+        if self.view is not None and event.y < len(self._shown):
+            self.choose(self.view, self._shown[event.y])
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Scroll towards the newest."""
