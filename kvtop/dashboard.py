@@ -32,10 +32,10 @@ def run_dashboard(
 
     file, problems = load(os.environ)
     try:
-        settings, given = resolve(file, os.environ, flags)
+        settings = resolve(file, os.environ, flags)
     except SettingsError as error:
         raise UsageError(str(error)) from error
-    palette, wrong = choose_palette(settings, asked="theme" in given, environ=os.environ)
+    palette, wrong = choose_palette(settings, asked="theme" in settings.given, environ=os.environ)
 
     def build(progress: Any) -> Any:
         from kvtop.assembly import assemble  # on the engine's thread: the first frame does not wait for it

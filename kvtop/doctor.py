@@ -190,7 +190,7 @@ def _colours(environ: Mapping[str, str], term: str) -> Check:
         return Check("colours", "note", "none: NO_COLOR is set")
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
         return Check("colours", "ok", f"16 million (COLORTERM={environ['COLORTERM']})")
-    if term.endswith(("-256color", "kitty", "-direct")):
+    if term.endswith(("-256color", "kitty")):
         return Check("colours", "ok", f"256 (TERM={term}); COLORTERM=truecolor would say that there are more")
     return Check("colours", "note", f"16 (TERM={term or 'unset'}): --theme 16-colour fits best")
 
@@ -218,7 +218,7 @@ def _effective(environ: Mapping[str, str]) -> Any:
 
     file, _ = load(environ)
     try:
-        return resolve(file, environ, {})[0]
+        return resolve(file, environ, {})
     except SettingsError:
         return file
 
@@ -247,7 +247,7 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Check]:
     for problem in problems:
         yield Check("settings", "note", problem)
     try:
-        _, given = resolve(settings, environ, {})
+        given = resolve(settings, environ, {}).given
     except SettingsError as error:
         yield Check("environment", "note", str(error))
         return

@@ -1,6 +1,10 @@
 """A person's settings, and the screen's state: mistakes are told by file and line, files are written whole or
 not at all."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from kvtop.config.folders import config_file, config_folder, state_folder
 from kvtop.config.reading import Document, TomlError, parse, read_text
 from kvtop.config.settings import (
@@ -8,6 +12,7 @@ from kvtop.config.settings import (
     GLYPHS,
     LAST,
     PRESETS,
+    SaveError,
     Settings,
     SettingsError,
     load,
@@ -16,12 +21,21 @@ from kvtop.config.settings import (
 from kvtop.config.state import UiState, load_state, save_state
 from kvtop.workload.fields import shown, suggestion
 
+
+def save_settings(changes: Mapping[str, Any], path: Path) -> None:
+    """`kvtop.config.writing.save`, imported when something is saved."""
+    from kvtop.config.writing import save
+
+    save(changes, path)
+
+
 __all__ = [
     "COLUMNS",
     "GLYPHS",
     "LAST",
     "PRESETS",
     "Document",
+    "SaveError",
     "Settings",
     "SettingsError",
     "TomlError",
@@ -33,6 +47,7 @@ __all__ = [
     "parse",
     "read_text",
     "resolve",
+    "save_settings",
     "save_state",
     "shown",
     "state_folder",

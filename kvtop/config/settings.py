@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ MOST_FPS = 60
 
 class SettingsError(ValueError):
     """A flag or an environment variable that cannot be used; the message is one line."""
+
+
+class SaveError(RuntimeError):
+    """The file was not written, and is as it was; the message is one line that says why."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Settings:
     empty list leaves it without one. Keys are written as F5, ctrl+x, space, ? or q."""
     places: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Where an action's keys were set, as `file:line`, for messages about them. Not in the file."""
+    given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """The settings that a flag or the environment has for this run. Not in the file."""
 
 
 def _preset(value: Any) -> str:
@@ -122,7 +128,16 @@ def read(document: Document) -> tuple[Settings, list[str]]:
                 values[key] = CHECKS[key](value)
             except Problem as problem:
                 problems.append(f'{place}: "{key}" {problem}')
+    if "theme" in values:
+        values["theme"] = _theme_beside(document.file, values["theme"])
     return Settings(**values), problems
+
+
+def _theme_beside(file: str, theme: str) -> str:
+    """A theme's name, or its file: a relative path starts at the folder of the settings."""
+    if "/" not in theme and not theme.endswith(".toml"):
+        return theme
+    return str(Path(file).parent / Path(theme).expanduser())
 
 
 def _read_keys(
@@ -194,11 +209,9 @@ def _from_words(name: str, words: str) -> Any:
     return words
 
 
-def resolve(
-    file: Settings, environ: Mapping[str, str], flags: Mapping[str, Any]
-) -> tuple[Settings, frozenset[str]]:
-    """Flag, else environment, else file, else default; and the names of those that a flag or the
-    environment has. A flag that is None was not given. Raises SettingsError."""
+def resolve(file: Settings, environ: Mapping[str, str], flags: Mapping[str, Any]) -> Settings:
+    """Flag, else environment, else file, else default. A flag that is None was not given. Raises
+    SettingsError."""
     given = from_environment(environ)
     for name, value in flags.items():
         if value is not None:
@@ -206,9 +219,4 @@ def resolve(
                 given[name] = CHECKS[name](value)
             except Problem as problem:
                 raise SettingsError(f"--{name.replace('_', '-')} {problem}") from None
-    return dataclasses.replace(file, **given), frozenset(given)
-
-
-def names() -> Iterable[str]:
-    """The keys that a file may have, in their order."""
-    return (*CHECKS, "keys")
+    return dataclasses.replace(file, **given, given=frozenset(given))

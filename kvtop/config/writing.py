@@ -13,13 +13,9 @@ from typing import Any
 
 from kvtop.config.folders import describe_oserror, write_whole
 from kvtop.config.reading import TomlError, parse, read_text
-from kvtop.config.settings import CHECKS, PRESETS, Settings, read
+from kvtop.config.settings import CHECKS, PRESETS, SaveError, Settings, read
 
 HEADER = "# Settings of kvtop. `kvtop --print-default-config` prints all there are, with what they mean.\n"
-
-
-class SaveError(RuntimeError):
-    """The file was not written, and is as it was; the message is one line that says why."""
 
 
 def save(changes: Mapping[str, Any], path: Path) -> None:
