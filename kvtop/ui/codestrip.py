@@ -54,6 +54,7 @@ class CodeTable:
         self.colours = [Color.parse(colour) for colour in colours]
         self._styles: dict[int, Style] = {}
         self._ansi: dict[ColorSystem, tuple[list[str], list[str]]] = {}
+        self._filtered: dict[tuple[LineFilter, TextualColor], FilteredTable] = {}
 
     def add(self, glyph: str, fore: int, back: int) -> int:
         """Append a code for `glyph` in two of the table's colours; its number."""
@@ -69,6 +70,14 @@ class CodeTable:
             style = Style(color=self.colours[self.fore[code]], bgcolor=self.colours[self.back[code]])
             self._styles[code] = style
         return style
+
+    def filtered(self, line_filter: LineFilter, background: TextualColor) -> FilteredTable:
+        """The same codes as a filter draws them. A filter must treat every segment for itself."""
+        key = line_filter, background
+        table = self._filtered.get(key)
+        if table is None:
+            table = self._filtered[key] = FilteredTable(self, line_filter, background)
+        return table
 
     def segments(self, codes: Codes) -> list[Segment]:
         """The line as Rich segments, one a run."""
@@ -111,6 +120,61 @@ class CodeTable:
         return "".join(out)
 
 
+class FilteredTable:
+    """A table behind a line filter (no colours, ASCII alone): what a code becomes is worked out once."""
+
+    def __init__(
+        self, table: CodeTable | FilteredTable, line_filter: LineFilter, background: TextualColor
+    ) -> None:
+        self._table, self._filter, self._background = table, line_filter, background
+        self._made: dict[int, Segment] = {}
+        self._ansi: dict[tuple[int, ColorSystem], tuple[str, str]] = {}
+        self._filtered: dict[tuple[LineFilter, TextualColor], FilteredTable] = {}
+
+    def filtered(self, line_filter: LineFilter, background: TextualColor) -> FilteredTable:
+        """As `CodeTable.filtered`: a filter behind this one."""
+        key = line_filter, background
+        table = self._filtered.get(key)
+        if table is None:
+            table = self._filtered[key] = FilteredTable(self, line_filter, background)
+        return table
+
+    def segment(self, code: int) -> Segment:
+        """One cell."""
+        made = self._made.get(code)
+        if made is None:
+            cell = self._table.segments(np.array([code], np.uint16))
+            made = self._made[code] = self._filter.apply(cell, self._background)[0]
+        return made
+
+    def segments(self, codes: Codes) -> list[Segment]:
+        """The line as Rich segments, one a run."""
+        found = []
+        for length, code in zip(*runs(codes), strict=True):
+            text, style, _ = self.segment(code)
+            found.append(Segment(text * length, style))
+        return found
+
+    def _escape(self, code: int, system: ColorSystem) -> tuple[str, str]:
+        """SGR parameters and text of a cell."""
+        text, style, _ = self.segment(code)
+        made = self._ansi[code, system] = (style._make_ansi_codes(system) if style else "", text)
+        return made
+
+    def render(self, codes: Codes, system: ColorSystem) -> str:
+        """The line as text with ANSI escape codes, reset at its end; without any where nothing needs them."""
+        ansi, out, last = self._ansi, [], ""
+        for length, code in zip(*runs(codes), strict=True):
+            parameters, text = ansi.get((code, system)) or self._escape(code, system)
+            if parameters != last:
+                out.append(f"\x1b[0;{parameters}m" if parameters and last else f"\x1b[{parameters}m")
+                last = parameters
+            out.append(text * length)
+        if last:
+            out.append("\x1b[0m")
+        return "".join(out)
+
+
 def pair_table(colours: Sequence[str]) -> CodeTable:
     """The table of half blocks: code = upper colour x len(colours) + lower colour."""
     number = len(colours)
@@ -127,7 +191,7 @@ class CodeStrip(Strip):
 
     __slots__ = ["_made", "codes", "table"]
 
-    def __init__(self, codes: Codes, table: CodeTable) -> None:
+    def __init__(self, codes: Codes, table: CodeTable | FilteredTable) -> None:
         self.codes = codes
         self.table = table
         self._made: list[Segment] | None = None
@@ -168,10 +232,16 @@ class CodeStrip(Strip):
         return [self.crop(start, cut) for start, cut in zip(starts, inside, strict=False)]
 
     def apply_filter(self, filter: LineFilter, background: TextualColor) -> Strip:
-        """As `Strip.apply_filter`; the codes' colours are true colours already."""
+        """As `Strip.apply_filter`, for filters that treat every segment for itself; the codes' colours are
+        true colours already, or named ones that are meant to stay."""
         if isinstance(filter, ANSIToTruecolor):
             return self
-        return super().apply_filter(filter, background)
+        cache = self._filter_cache
+        strip = cache.get((filter, background))
+        if strip is None:
+            strip = CodeStrip(self.codes, self.table.filtered(filter, background))
+            cache[filter, background] = strip
+        return strip
 
     def render(self, console: Console) -> str:
         """The line with escape codes for the console's colour system."""

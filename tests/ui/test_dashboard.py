@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from kvtop.session import session as ses
-from kvtop.ui.blockgrid import DIM, SHAPES
+from kvtop.ui.map.looks import DIM, SHAPES
 from kvtop.ui.screens.dialogs import Failure
 
 NORMAL = (120, 36)
@@ -196,7 +196,7 @@ async def test_a_selected_sequence_lights_its_blocks_and_dims_the_rest(drive, se
         state = session.published.blocks.state
         for block in np.flatnonzero(state >= 2).tolist():
             row, column = divmod(block, geometry.columns)
-            ink = (int(grid[row, geometry.label + column * geometry.tile]) - 4) // SHAPES
+            ink = int(grid[row, geometry.label + column * geometry.tile]) // SHAPES
             assert (ink == DIM) == (block not in mine)
         await driven.press("escape")
         assert driven.app.selection.row is None

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from textual import events
 from textual.message import Message
+from textual.strip import Strip
 
 from kvtop.timeline.snapshot import Snapshot
-from kvtop.ui.aggregate import Aggregator
-from kvtop.ui.blockgrid import (
-    DIM,
-    Geometry,
-    MapTables,
-    half_colours,
-    layout,
-    owner_inks,
-    second_cells,
-    tile_looks,
-)
 from kvtop.ui.codestrip import Codes, CodeStrip
-from kvtop.ui.palette import ink_index
-from kvtop.ui.rows import RowKey, blocks_of, blocks_of_rows
-from kvtop.ui.text import count, visible, wrap
+from kvtop.ui.map import words
+from kvtop.ui.map.drawing import Drawing
+from kvtop.ui.map.flashes import Flashes
+from kvtop.ui.map.geometry import Geometry, Scale, fitting, following, next_scale, scrolled, zoomed
+from kvtop.ui.map.looks import MapTables
+from kvtop.ui.palette import Palette
+from kvtop.ui.rows import blocks_of
+from kvtop.ui.text import visible, wrap
 from kvtop.ui.view import View
-from kvtop.ui.widgets.lines import Line, LineBuilder
+from kvtop.ui.widgets.lines import Line, LineBuilder, to_strip
 from kvtop.ui.widgets.panel import Legend, PanelBody
+
+PAN = 4
+"""Lines that the wheel scrolls a window with Shift or Ctrl."""
 
 
 class BlockMap(PanelBody):
-    """A grid of blocks with a cursor. Only lines whose codes changed are drawn again."""
+    """A grid of blocks with a cursor. Only lines whose codes changed are drawn again.
+
+    The whole pool is shown, or, zoomed in, a window of it. The window follows the cursor; the wheel and the
+    mouse look elsewhere without it.
+    """
 
     class Moved(Message):
         """The cursor is on another block."""
@@ -38,49 +39,39 @@ class BlockMap(PanelBody):
             super().__init__()
             self.block = block
 
+    class Zoomed(Message):
+        """The map shows another part of the pool, or in another scale."""
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.geometry: Geometry | None = None
-        self._tables: MapTables | None = None
-        self._palette_name = ""
-        self._grid: Codes | None = None
-        self._empty: Codes | None = None
-        self._aggregator: Aggregator | None = None
-        self._lit_rows: frozenset[RowKey] = frozenset()
         self.animating = False
         """Whether something in the map fades, so that it has to be drawn though nothing changes."""
+        self._fit: Scale | None = None
+        """The scale in which the whole pool fits."""
+        self._window: Geometry | None = None
+        """What is zoomed in on; None shows the whole pool."""
+        self._followed: int | None = None
+        """The block that the window was last brought to."""
+        self._drawing: Drawing | None = None
+        self._tables: MapTables | None = None
+        self._flashes = Flashes()
+        self._grid: Codes | None = None
+        self._rows: list[CodeStrip] = []
+        self._pointer: tuple[int, int] | None = None
+        self._tip: tuple[int, int, str] | None = None
+        """Place and text of what is said about the cell under the mouse."""
 
     def heading(self, view: View) -> tuple[str, str]:
-        geometry = self.geometry
-        if view.snapshot is None or geometry is None:
+        if view.snapshot is None or self.geometry is None:
             return "Blocks", ""
-        total = count(view.snapshot.counters.total_blocks)
-        unit = "half cell" if geometry.half else "cell"
-        scale = f"1 {unit} = {count(geometry.each)} block{'s' if geometry.each > 1 else ''}"
-        return f"Blocks ({total})", scale if geometry.each > 1 or geometry.half else ""
+        return words.heading(self.geometry, self.extent.width - 8)
 
     def legend(self, view: View) -> Legend:
-        ink = view.palette.style
-        muted = ink("muted")
-        if self.geometry is None or view.snapshot is None:
+        if self.geometry is None or view.snapshot is None or self._tables is None:
             return ()
-        if self.geometry.each > 1:
-            return (
-                ("colour: largest owner   bright: more in use   ", muted),
-                ("▀", ink("faint")),
-                (" cached", muted),
-            )
-        if self.geometry.half:
-            return (
-                ("█", ink("used")), (" used ", muted), ("█", ink("shared")), (" shared ", muted),
-                ("█", ink("row")), (" part ", muted), ("█", ink("faint")), (" cached", muted),
-            )  # fmt: skip
-        return (
-            ("█", ink("used")), (" used ", muted), ("3", ink("background", "shared")), (" shared ", muted),
-            ("▃", ink("used", "track")), (" part ", muted),
-            ("·", ink("cached", "cached_track")), (" cached ", muted),
-            (" ", ink("text", "track")), (" free", muted),
-        )  # fmt: skip
+        room, muted = self.extent.width - 4, view.palette.style("muted")
+        return words.legend(self._tables, self.geometry, muted, room, flashing=view.flashing)
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -91,63 +82,67 @@ class BlockMap(PanelBody):
             self._grid = None
             return super().show(view)
         self.view = view
-        width, height = self.extent
-        if not width or not height:
+        if not self.extent.width or not self.extent.height:
             return []
-        if self._tables is None or self._palette_name != view.palette.name:
-            self._tables, self._palette_name, self._grid = MapTables(view.palette), view.palette.name, None
-            self.ground = view.palette.style("text")
-        geometry = layout(len(snapshot.blocks.state), width, height, mono=self.app.no_color)
-        if geometry != self.geometry or self._empty is None:
-            self.geometry, self._grid, self._aggregator = geometry, None, None
-            self._empty = _labelled(geometry, self._tables)
-        return self._swap(
-            self._draw(view, snapshot, geometry, self._tables, self._empty.copy()), self._tables
-        )
+        tables = self._tables_of(view)
+        cursor = view.selection.block
+        if cursor is not None and cursor >= len(snapshot.blocks.state):
+            cursor = None
+        geometry = self._place(len(snapshot.blocks.state), cursor, tables)
+        drawing = self._drawing
+        if drawing is None or drawing.geometry != geometry or drawing.tables is not tables:
+            drawing = self._drawing = Drawing(geometry, tables)
+        self._flashes.update(snapshot, view.clock, wanted=view.flashing)
+        fading = [*self._flashes.fading(view.clock, tables.flash_steps)]
+        self.animating = self._flashes.active
+        changed = self._swap(drawing.draw(snapshot, view.lit, cursor, fading), drawing)
+        return self._overlay(self._hover(view, snapshot, geometry), view.palette, changed)
 
-    def _swap(self, grid: Codes, tables: MapTables) -> list[int]:
+    def _tables_of(self, view: View) -> MapTables:
+        """The look-up tables of the view's colours and characters, made anew when these are others."""
+        tables = self._tables
+        if tables is None or tables.palette is not view.palette or tables.glyphs is not view.glyphs:
+            tables = self._tables = MapTables(view.palette, view.glyphs, no_color=self.app.no_color)
+            self._grid = None
+            self.ground = view.palette.style("text")
+        return tables
+
+    def _place(self, blocks: int, cursor: int | None, tables: MapTables) -> Geometry:
+        """The geometry of this frame: the whole pool, or the window where it is or follows the cursor to."""
+        width, height = self.extent
+        fit = fitting(blocks, width, height, halves=tables.halves)
+        self._fit = fit.scale
+        window = self._window
+        if window is not None:
+            if window.blocks != blocks or window.scale.fineness <= fit.scale.fineness:
+                window = None
+            elif (window.width, window.height) != (width, height):
+                window = zoomed(blocks, width, height, window.scale, around=window.first)
+            if window is not None and cursor is not None and cursor != self._followed:
+                window = following(window, cursor)
+        self._window, self._followed = window, cursor
+        self.geometry = window or fit
+        return self.geometry
+
+    def _swap(self, grid: Codes, drawing: Drawing) -> list[int]:
         """Keep a new grid: strips for the rows that differ, which are returned."""
         old, self._grid, self._lines = self._grid, grid, []
-        table = tables.pairs if self.geometry is not None and self.geometry.half else tables.tiles
-        if old is None or old.shape != grid.shape:
-            self.strips = [CodeStrip(row, table) for row in grid]
+        if (
+            old is None
+            or old.shape != grid.shape
+            or not self._rows
+            or self._rows[0].table is not drawing.table
+        ):
+            self._rows = [CodeStrip(row, drawing.table) for row in grid]
+            self.strips, self._tip = list(self._rows), None
             return list(range(len(grid)))
         changed: list[int] = np.flatnonzero((grid != old).any(axis=1)).tolist()
         if changed:
             strips = list(self.strips)
             for y in changed:
-                strips[y] = CodeStrip(grid[y], table)
+                strips[y] = self._rows[y] = CodeStrip(grid[y], drawing.table)
             self.strips = strips
         return changed
-
-    def _draw(
-        self, view: View, snapshot: Snapshot, geometry: Geometry, tables: MapTables, grid: Codes
-    ) -> Codes:
-        """Fill the labelled grid with the blocks' codes."""
-        columns, block_size = snapshot.blocks, snapshot.source.block_size
-        inks = np.full(len(snapshot.sequences) + 1, DIM, np.uint8)
-        for index, row in enumerate(snapshot.sequences):
-            inks[index] = ink_index(row.request, row.branch)
-        lit = blocks_of_rows(snapshot, view.lit) if view.lit else None
-        cursor = view.selection.block
-        if cursor is not None and cursor >= len(columns.state):
-            cursor = None
-        if geometry.each > 1:
-            aggregator = self._aggregator
-            if aggregator is None:
-                aggregator = self._aggregator = Aggregator(geometry.each)
-            if view.lit or self._lit_rows:
-                aggregator.reset()
-            self._lit_rows = view.lit
-            aggregator.update(columns, inks, lit, snapshot.step)
-            place = None if cursor is None else geometry.item_of(cursor)
-            if geometry.half:
-                return _place_half(geometry, tables, grid, aggregator.colours(place))
-            return _place_tiles(geometry, tables, grid, aggregator.looks(place))
-        found = owner_inks(columns, inks, lit)
-        if geometry.half:
-            return _place_half(geometry, tables, grid, half_colours(columns, found, block_size, cursor))
-        return _place_tiles(geometry, tables, grid, tile_looks(columns, found, block_size, cursor))
 
     def lines(self, view: View, width: int, height: int) -> list[Line]:
         """The loading picture."""
@@ -171,6 +166,129 @@ class BlockMap(PanelBody):
         lines.append(_centred(progress, width, view))
         return lines
 
+    # -- what the mouse is on -----------------------------------------------------------------------------
+
+    def _hover(self, view: View, snapshot: Snapshot, geometry: Geometry) -> tuple[int, int, str] | None:
+        """What is said about the cell under the mouse, and where: below it, above it at the lower edge."""
+        if self._pointer is None:
+            return None
+        x, y = self._pointer
+        items = geometry.items_at(x, y)
+        if not items:
+            return None
+        text = f" {words.describe(snapshot, geometry, items, self.extent.width - 2)} "
+        row = y + 1 if y + 1 < self.extent.height else y - 1
+        return max(0, min(x + 1, self.extent.width - len(text))), row, text
+
+    def _overlay(self, tip: tuple[int, int, str] | None, palette: Palette, changed: list[int]) -> list[int]:
+        """Lay the tooltip over its row. Returns the rows to draw: those that changed, and its old row."""
+        old, self._tip = self._tip, tip
+        if tip == old and (tip is None or tip[1] not in changed):
+            return changed
+        rows = {*changed, *(found[1] for found in (old, tip) if found is not None)}
+        strips = list(self.strips)
+        if old is not None and old[1] < len(self._rows):
+            strips[old[1]] = self._rows[old[1]]
+        if tip is not None and 0 <= tip[1] < len(strips):
+            x, y, text = tip
+            box = to_strip(((text, palette.style("background", "text")),), len(text), self.ground)
+            row = self._rows[y]
+            strips[y] = Strip.join([row.crop(0, x), box, row.crop(x + len(text))])
+        self.strips = strips
+        return sorted(y for y in rows if 0 <= y < len(strips))
+
+    def _point(self, place: tuple[int, int] | None) -> None:
+        """The mouse is on another cell, or has left."""
+        if place == self._pointer:
+            return
+        self._pointer = place
+        view = self.view
+        if view is None or view.snapshot is None or self.geometry is None or self._grid is None:
+            return
+        self.draw_rows(self._overlay(self._hover(view, view.snapshot, self.geometry), view.palette, []))
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Say what is under the mouse."""
+        self._point((event.x, event.y))
+
+    def on_leave(self, event: events.Leave) -> None:
+        """Say nothing more."""
+        self._point(None)
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the block under the mouse, of two half cells the lower one the second time; beside the map,
+        let go. A double click zooms in on many."""
+        geometry = self.geometry
+        if geometry is None or self.view is None or self.view.snapshot is None:
+            return
+        blocks = [geometry.block_of(item) for item in geometry.items_at(event.x, event.y)]
+        if event.chain == 2 and geometry.each > 1 and blocks:
+            self._zoom(1, blocks[0])
+            return
+        again = len(blocks) == 2 and self.view.selection.block == blocks[0]
+        self.post_message(self.Moved(blocks[-1 if again else 0] if blocks else None))
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Zoom in on what is under the mouse; with Shift or Ctrl, scroll back."""
+        self._wheel(event, 1)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Zoom out; with Shift or Ctrl, scroll on."""
+        self._wheel(event, -1)
+
+    def _wheel(self, event: events.MouseEvent, step: int) -> None:
+        event.stop()
+        geometry = self.geometry
+        if geometry is None:
+            return
+        if event.shift or event.ctrl:
+            if self._window is not None:
+                self._window = scrolled(geometry, -step * PAN)
+                self.post_message(self.Zoomed())
+            return
+        items = geometry.items_at(event.x, event.y)
+        self._zoom(step, geometry.block_of(items[0]) if items else None)
+
+    # -- zoom ---------------------------------------------------------------------------------------------
+
+    def _zoom(self, step: int, block: int | None = None) -> bool:
+        """Show the pool around a block (or the cursor, or the middle) finer or coarser, the block's line
+        where it was. False when it is as fine or coarse already as it gets."""
+        geometry, fit, tables = self.geometry, self._fit, self._tables
+        if geometry is None or fit is None or tables is None or self.view is None:
+            return False
+        scale = next_scale(fit, geometry.scale, step, halves=tables.halves)
+        if scale == geometry.scale:
+            return False
+        if block is None:
+            block = self.view.selection.block
+        if block is None or not geometry.holds(block):
+            block = geometry.block_of(geometry.items // 2) if not geometry.whole else 0
+        row = geometry.row_of(block)
+        self._window = (
+            None
+            if scale == fit
+            else zoomed(geometry.blocks, geometry.width, geometry.height, scale, around=block, row=row)
+        )
+        self.post_message(self.Zoomed())
+        return True
+
+    def do_expand(self) -> None:
+        """Zoom in around the cursor."""
+        self._zoom(1)
+
+    def do_collapse(self) -> None:
+        """Zoom out."""
+        self._zoom(-1)
+
+    def take_inspect(self) -> bool:
+        """Zoom in while a cell stands for many blocks; on single blocks Enter leads to the owner."""
+        return self.geometry is not None and self.geometry.each > 1 and self._zoom(1)
+
+    def take_back(self) -> bool:
+        """Zoom out, until the whole pool is shown."""
+        return self._window is not None and self._zoom(-1)
+
     # -- cursor -------------------------------------------------------------------------------------------
 
     def move(self, dx: int, dy: int) -> None:
@@ -181,66 +299,24 @@ class BlockMap(PanelBody):
         block = view.selection.block
         if block is None:
             lit = blocks_of(view.snapshot, view.selection.row) if view.selection.row is not None else None
-            first = int(np.argmax(lit)) if lit is not None else 0
-            self.post_message(self.Moved(first))
+            self.post_message(self.Moved(int(np.argmax(lit)) if lit is not None else geometry.first))
             return
-        item = geometry.item_of(block)
+        item, items = block // geometry.each, -(-geometry.blocks // geometry.each)
         target = item + dx + dy * geometry.columns
-        if not 0 <= target < geometry.items:
-            if abs(dy) < geometry.rows and not dx:
+        if not 0 <= target < items:
+            if abs(dy) < -(-items // geometry.columns) and not dx:
                 return
-            target = max(0, min(target, geometry.items - 1))
+            target = max(0, min(target, items - 1))
         if target != item:
             self.post_message(self.Moved(target * geometry.each))
 
     def page(self) -> int:
-        return max(1, (self.geometry.rows if self.geometry is not None else 8) // 2)
-
-    def on_click(self, event: events.Click) -> None:
-        """Select the block under the mouse; beside the map, let go."""
-        if self.geometry is not None and self.view is not None and self.view.snapshot is not None:
-            item = self.geometry.item_at(event.x, event.y)
-            self.post_message(self.Moved(None if item is None else item * self.geometry.each))
+        """Half of what is shown, in lines of blocks."""
+        geometry = self.geometry
+        return max(1, -(-geometry.items // geometry.columns) // 2) if geometry is not None else 8
 
 
 def _centred(line: LineBuilder, width: int, view: View) -> Line:
     """The line in the middle of `width` cells."""
     left = max(0, (width - line.width) // 2)
     return ((" " * left, view.palette.style("text")), *line.line())
-
-
-def _labelled(geometry: Geometry, tables: MapTables) -> Codes:
-    """A grid of blanks with the id of every line's first block at the left."""
-    labels = tables.pair_labels if geometry.half else tables.tile_labels
-    grid = np.full((geometry.height, geometry.width), labels.blank, np.uint16)
-    if geometry.label:
-        for y in range(geometry.height):
-            if (block := geometry.row_block(y)) is not None:
-                digits = f"{block:0{geometry.label - 2}}"
-                grid[y, 1 : 1 + len(digits)] = [labels.digits[int(digit)] for digit in digits]
-    return grid
-
-
-def _place_half(geometry: Geometry, tables: MapTables, grid: Codes, colours: NDArray[np.uint8]) -> Codes:
-    """Put colours of half cells into the grid, two lines of them in each line of the screen."""
-    lines = -(-geometry.rows // 2)
-    padded = np.full(lines * 2 * geometry.columns, tables.outside, np.uint8)
-    padded[: len(colours)] = colours
-    halves = padded.reshape(lines, 2, geometry.columns)
-    codes = halves[:, 0].astype(np.uint16)
-    codes *= tables.colours
-    codes += halves[:, 1]
-    grid[:lines, geometry.label : geometry.label + geometry.columns] = codes[: geometry.height]
-    return grid
-
-
-def _place_tiles(geometry: Geometry, tables: MapTables, grid: Codes, looks: Codes) -> Codes:
-    """Put tiles of one or two cells into the grid."""
-    rows, columns, tile, left = geometry.rows, geometry.columns, geometry.tile, geometry.label
-    right = left + columns * tile
-    for cell, codes in ((0, looks), (1, second_cells(looks) if tile > 1 else looks)):
-        if cell < tile:
-            padded = np.full(rows * columns, tables.tile_labels.blank, np.uint16)
-            padded[: len(codes)] = codes
-            grid[:rows, left + cell : right : tile] = padded.reshape(rows, columns)[: geometry.height]
-    return grid
