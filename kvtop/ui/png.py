@@ -120,6 +120,8 @@ class Painter:
         """Draw a segment that begins at cell (x, y)."""
         fore, back = self._colours(style)
         width = cell_len(text)
+        if not width:
+            return
         left, top = x * CELL_WIDTH, y * CELL_HEIGHT
         self.draw.rectangle((left, top, left + width * CELL_WIDTH - 1, top + CELL_HEIGHT - 1), fill=back)
         font = self.bold if style is not None and style.bold else self.plain

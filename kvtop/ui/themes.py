@@ -9,6 +9,8 @@ from time import monotonic
 
 from kvtop.ui.palette import Palette, ThemeError, load_palette, theme_folders, theme_path
 
+ORDER = ("dark", "light", "high-contrast", "colour-blind", "16-colour", "mono")
+"""How the built-in themes are listed."""
 SECONDS = 1.0
 """How often a theme's file is looked at."""
 
@@ -16,11 +18,11 @@ SECONDS = 1.0
 def themes(environ: Mapping[str, str] = os.environ) -> list[tuple[str, Path, str | None]]:
     """Name, file and error of every theme that can be named; the error is None for one that can be used.
 
-    The built-in ones come first, `dark` before all others. A person's own wins over one of the same name.
+    The built-in ones come first, in their usual order. A person's own wins over one of the same name.
     """
     own, *built_in = theme_folders(environ)
     files = {path.stem: path for folder in reversed(built_in) for path in folder.glob("*.toml")}
-    order = sorted(files, key=lambda name: (name != "dark", name))
+    order = sorted(files, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
     mine = {path.stem: path for path in own.glob("*.toml")}
     order += sorted(mine.keys() - files.keys())
     return [(name, path, _error(path)) for name in order for path in (mine.get(name) or files[name],)]
