@@ -189,6 +189,12 @@ class KvtopApp(CommandApp):
         self._use_theme()
         self.refresh_view(force=True)
 
+    def action_setup(self) -> None:
+        """Settings, with a preview."""
+        from kvtop.ui.applying import open_setup
+
+        open_setup(self)
+
     def _reread_theme(self) -> None:
         """Follow a change of the theme's file; what cannot be used is told, and the colours stay."""
         news = self.watcher.poll() if self.watcher is not None else None
