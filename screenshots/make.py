@@ -64,7 +64,7 @@ SHOTS = (
     Shot("presenter-80x24", 80, 24, theme="high-contrast"),
     *(
         Shot(f"theme-{theme}", theme=theme)
-        for theme in ("light", "high-contrast", "colour-blind-safe", "16-colour", "mono")
+        for theme in ("light", "high-contrast", "colour-blind", "16-colour", "mono")
     ),
 )
 

@@ -7,7 +7,16 @@ from collections.abc import Sequence as Seq
 
 from kvtop.session import commands
 from kvtop.session.run import Run, source_of
-from kvtop.session.session import Command, Notice, Phase, Status
+from kvtop.session.session import (
+    Command,
+    Notice,
+    Pause,
+    Phase,
+    Resume,
+    SetSpeed,
+    Status,
+    StepOnce,
+)
 from kvtop.timeline.observer import Observer
 from kvtop.timeline.snapshot import Snapshot
 
@@ -22,7 +31,7 @@ class StillSession:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.supports = frozenset(commands.HANDLERS)
+        self.supports = frozenset((Pause, Resume, StepOnce, SetSpeed, *commands.HANDLERS))
         self._observer = Observer(
             run.manager.pool.num_blocks, run.manager.block_size, run.manager.host_pool.num_blocks
         )
