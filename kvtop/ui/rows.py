@@ -16,6 +16,8 @@ from kvtop.ui.ordering import ARRIVAL, Decode, Pattern, arranged
 # as long to make and to hash.
 
 
+_tuple = tuple.__new__
+
 BRANCH, LAST_BRANCH = "├ ", "└ "
 """What stands before the name of a branch under its group."""
 
@@ -69,6 +71,8 @@ class TableRow(NamedTuple):
 
     @property
     def generated(self) -> int:
+        if self.figures is None:
+            return self.sequences[0].generated_tokens
         return sum([sequence.generated_tokens for sequence in self.sequences])
 
     @property
@@ -77,31 +81,30 @@ class TableRow(NamedTuple):
         return self.sequences[0].max_new_tokens
 
     @property
-    def held(self) -> GroupFigures:
-        """Blocks, what is shared and wasted of them, and stored tokens."""
-        if self.figures is not None:
-            return self.figures
-        one = self.sequences[0]
-        if not one.blocks:
-            return GroupFigures()
-        return GroupFigures(one.blocks, one.shared_blocks, one.waste_slots, one.stored_tokens)
-
-    @property
     def blocks(self) -> int | None:
-        return self.held.blocks
+        return self.figures.blocks if self.figures is not None else self.sequences[0].blocks or None
 
     @property
     def shared(self) -> int | None:
-        return self.held.shared
+        if self.figures is not None:
+            return self.figures.shared
+        one = self.sequences[0]
+        return one.shared_blocks if one.blocks else None
 
     @property
     def waste(self) -> int | None:
-        return self.held.waste
+        if self.figures is not None:
+            return self.figures.waste
+        one = self.sequences[0]
+        return one.waste_slots if one.blocks else None
 
     @property
     def stored(self) -> int | None:
         """Tokens whose K/V is stored."""
-        return self.held.stored
+        if self.figures is not None:
+            return self.figures.stored
+        one = self.sequences[0]
+        return one.stored_tokens if one.blocks else None
 
     @property
     def hit(self) -> int | None:
@@ -154,52 +157,62 @@ def table_rows(
     """
     pattern = Pattern(order.filter, decode)
     kept = [row for row in snapshot.sequences if pattern.finds(row)] if pattern else snapshot.sequences
-    if not order.tree:
-        return arranged([sequence_row(row) for row in kept], order.sort, order.inverted)
-    shown: dict[int, list[SequenceRow]] = {}
-    for sequence in kept:
-        shown.setdefault(sequence.request, []).append(sequence)
-    groups = _groups(snapshot, shown)
-    figures = dict(zip(groups, group_figures(snapshot, list(groups.values())), strict=True))
-    tops = [
-        TableRow(RowKey(request, None), tuple(groups[request]), "", figures[request], request in order.folded)
-        if request in groups
-        else sequence_row(branches[0])
-        for request, branches in shown.items()
-    ]
-    rows: list[TableRow] = []
-    for top in arranged(tops, order.sort, order.inverted):
-        rows.append(top)
-        if top.key.branch is None and not top.folded:
-            rows += _branches(shown[top.key.request], order)
-    return rows
+    groups = _groups(snapshot, kept) if order.tree else {}
+    rows = [sequence_row(one, BRANCH if one.request in groups else "") for one in kept]
+    if not groups:
+        return arranged(rows, order.sort, order.inverted)
+    branches: dict[int, list[TableRow]] = {request: [] for request in groups}
+    for row in arranged(rows, order.sort, order.inverted):
+        if row.tree:
+            branches[row.key.request].append(row)
+    tops, heads = _group_rows(snapshot, groups, order), []
+    for row in rows:
+        if not row.tree:
+            heads.append(row)
+        elif (group := tops.pop(row.key.request, None)) is not None:
+            heads.append(group)  # where its first sequence stands
+    shown: list[TableRow] = []
+    for head in arranged(heads, order.sort, order.inverted):
+        shown.append(head)
+        if head.figures is not None and not head.folded:
+            *most, last = branches[head.key.request]
+            shown += [*most, TableRow(last.key, last.sequences, LAST_BRANCH)]
+    return shown
 
 
-def _groups(snapshot: Snapshot, shown: Collection[int]) -> dict[int, list[SequenceRow]]:
-    """All sequences of the requests that have several and are shown."""
-    groups: dict[int, list[SequenceRow]] = {}
-    for sequence in snapshot.sequences:
-        groups.setdefault(sequence.request, []).append(sequence)
-    return {request: groups[request] for request in shown if len(groups[request]) > 1}
+def _groups(snapshot: Snapshot, kept: Iterable[SequenceRow]) -> dict[int, tuple[SequenceRow, ...]]:
+    """All sequences of the requests that have several, of which one is kept."""
+    groups: dict[int, list[SequenceRow]] = {one.request: [] for one in kept}
+    for one in snapshot.sequences:
+        if one.request in groups:
+            groups[one.request].append(one)
+    return {request: tuple(members) for request, members in groups.items() if len(members) > 1}
 
 
-def _branches(members: list[SequenceRow], order: TableOrder) -> list[TableRow]:
-    """The rows under a group's row."""
-    rows = arranged([sequence_row(member, BRANCH) for member in members], order.sort, order.inverted)
-    rows[-1] = TableRow(rows[-1].key, rows[-1].sequences, LAST_BRANCH)
-    return rows
+def _group_rows(
+    snapshot: Snapshot, groups: dict[int, tuple[SequenceRow, ...]], order: TableOrder
+) -> dict[int, TableRow]:
+    """The groups' own rows."""
+    figures = group_figures(snapshot, list(groups.values()))
+    return {
+        request: TableRow(RowKey(request, None), members, "", figure, request in order.folded)
+        for (request, members), figure in zip(groups.items(), figures, strict=True)
+    }
 
 
 def sequence_row(sequence: SequenceRow, tree: str = "") -> TableRow:
     """The row of one sequence."""
-    return TableRow(RowKey(sequence.request, sequence.branch), (sequence,), tree)
+    # Past the named tuples' own constructors, which are written in Python: this is called for every sequence.
+    key = _tuple(RowKey, (sequence.request, sequence.branch))
+    return _tuple(TableRow, (key, (sequence,), tree, None, False))
 
 
 def group_figures(snapshot: Snapshot, groups: Sequence[Sequence[SequenceRow]]) -> list[GroupFigures]:
     """The figures of groups of sequences, in one pass over all of their tables."""
     figures = [GroupFigures()] * len(groups)
+    hosts = [all(member.on_host for member in group) for group in groups]
     for on_host, columns in ((False, snapshot.blocks), (True, snapshot.host)):
-        places = [index for index, group in enumerate(groups) if _on_host(group) == on_host]
+        places = [place for place, host in enumerate(hosts) if host == on_host]
         if not places:
             continue
         tables = [[member.table for member in groups[place]] for place in places]
@@ -207,10 +220,6 @@ def group_figures(snapshot: Snapshot, groups: Sequence[Sequence[SequenceRow]]) -
         for place, figure in zip(places, found, strict=True):
             figures[place] = figure
     return figures
-
-
-def _on_host(members: Iterable[SequenceRow]) -> bool:
-    return all(member.on_host for member in members)
 
 
 def _distinct(
@@ -221,18 +230,23 @@ def _distinct(
     if not len(flat):
         return [GroupFigures()] * len(groups)
     span = int(flat.max()) + 1
+    bases = np.arange(len(groups) + 1) * span
     lengths = [sum(map(len, tables)) for tables in groups]
     # Sorted, then without repetitions: np.unique hashes, which takes ten times as long here.
-    held = np.sort(np.repeat(np.arange(len(groups)), lengths) * span + flat)
-    group, block = np.divmod(held[np.diff(held, prepend=-1) > 0], span)
-    number = np.bincount(group, minlength=len(groups)).tolist()
+    held = np.sort(np.repeat(bases[:-1], lengths) + flat)
+    held = held[np.diff(held, prepend=-1) > 0]
+    ends = np.searchsorted(held, bases)
+    number = np.diff(ends)
     if columns is None:
-        return [GroupFigures(blocks or None) for blocks in number]
-    shared = np.bincount(group, columns.ref_count[block] > 1, len(groups)).astype(int).tolist()
-    stored = np.bincount(group, columns.fill[block], len(groups)).astype(int).tolist()
+        return [GroupFigures(blocks or None) for blocks in number.tolist()]
+    block = held - np.repeat(bases[:-1], number)
+    shared, stored = (
+        np.diff(np.append(0, np.cumsum(values, dtype=np.int64))[ends]).tolist()
+        for values in (columns.ref_count[block] > 1, columns.fill[block])
+    )
     return [
         GroupFigures(blocks, others, blocks * block_size - filled, filled) if blocks else GroupFigures()
-        for blocks, others, filled in zip(number, shared, stored, strict=True)
+        for blocks, others, filled in zip(number.tolist(), shared, stored, strict=True)
     ]
 
 

@@ -64,6 +64,9 @@ def tail(text: str, width: int) -> str:
         return text
     if width < 1:
         return ""
+    rest = text[1 - width :] if width > 1 else ""
+    if rest and cell_len(rest) == width - 1 and get_character_cell_size(rest[0]):
+        return ELLIPSIS + rest  # one cell a character, as nearly always
     used, start = 0, len(text)
     while start > 0:
         size = get_character_cell_size(text[start - 1])

@@ -64,7 +64,7 @@ def to_strip(line: Line, width: int, blank: Style) -> Strip:
     current: Style | None = None
     used = 0
     for text, style in line:
-        size = cell_len(text)
+        size = len(text) if text.isascii() else cell_len(text)
         if used + size > width:
             text = fit(head(text, width - used), width - used)
             size = width - used
