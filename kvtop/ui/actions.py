@@ -103,7 +103,9 @@ ACTIONS: tuple[Action, ...] = (
         panel="table",
     ),
     Action("previous_match", ("shift+f3", "f15"), "the match before", "List", panel="table"),
-    Action("filter", ("f4", "backslash"), "show only rows with a text", "List", "Filter", panel="table"),
+    Action(
+        "filter", ("f4", "backslash"), "show only rows with a text; | is or", "List", "Filter", panel="table"
+    ),
     Action(
         "tree",
         ("f5", "t"),
@@ -115,7 +117,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "sort",
         ("f6", "less_than_sign", "greater_than_sign"),
-        "choose what to sort by",
+        "choose what to sort by; so does a click on a column's head",
         "List",
         "Sort",
         panel="table",
@@ -166,9 +168,13 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "swap", ("s",), "preempt its group: copy its blocks to host memory", "Sequence", "Swap", Preempt, True
     ),
-    Action("tag", ("space",), "tag the row: its blocks stay lit", "List", panel="table"),
+    Action(
+        "tag", ("space",), "tag the row: its blocks stay lit, F9 aborts all tagged", "List", panel="table"
+    ),
     Action("untag", ("U",), "untag all rows", "List", panel="table"),
-    Action("follow", ("F",), "keep the cursor on its sequence wherever it moves", "List", panel="table"),
+    Action(
+        "follow", ("F",), "keep the cursor's row in sight until the cursor is moved", "List", panel="table"
+    ),
     Action("invert", ("I",), "invert the order", "List", panel="table"),
     Action("expand", ("plus",), "unfold a group or a chain; in the map zoom in", "List", panel="table"),
     Action("collapse", ("minus",), "fold a group or a chain; in the map zoom out", "List", panel="table"),

@@ -57,6 +57,14 @@ COLUMNS = (
     Entry("HIT%", "share of the prompt that was found in the prefix cache"),
     Entry("PRE", "how often its group was preempted"),
 )
+ROWS = (
+    Entry("▌", "the colour of its blocks in the map", "used"),
+    Entry("▾", "a group of samples, beams or forks; ▸ is folded"),
+    Entry("◆", "tagged", "tag"),
+    Entry("»", "found by the search", "match"),
+    Entry("◂", "holds the selected block", "primary"),
+    Entry("cursor", "stays on its sequence when rows change their order; the view stays where it is"),
+)
 METERS = (
     Entry("Pool", "blocks: shared, used by one, cached, free"),
     Entry("Slots", "token slots of used blocks: stored, wasted"),
@@ -96,6 +104,7 @@ def pages(actions: Iterable[Action]) -> tuple[Page, ...]:
                 ("Block map", READING),
                 ("Flashes", FLASHES),
                 ("Sequences", COLUMNS),
+                ("Rows", ROWS),
                 ("Meters", METERS),
             ),
         ),
