@@ -324,10 +324,11 @@ class FakeSession:
         self.totals["generated"] += 1
         self.reads.append((sequence, sequence.stored, list(sequence.table)))
 
-    def _release(self, sequence: FakeSequence) -> None:
+    def _release(self, sequence: FakeSequence, *, moved: bool = False) -> None:
         front: list[int] = []
         back: list[int] = []
-        self.emit(ev.Released, tuple(reversed(sequence.table)), sequence.id, ev.Tier.DEVICE)
+        if not moved:
+            self.emit(ev.Released, tuple(reversed(sequence.table)), sequence.id, ev.Tier.DEVICE)
         for block in reversed(sequence.table):
             self.ref[block] -= 1
             self.touched[block] = self.step
@@ -354,16 +355,18 @@ class FakeSession:
         held = dict.fromkeys(block for member in members for block in member.table)
         self._flash(snap.FlashKind.PREEMPTED, tuple(held))
         for member in members:
-            self._release(member)
             member.preemptions += 1
             member.preempted.append(
                 snap.Preemption(self.step, mode.value, why, 1, len(member.table), member.stored, None)
             )
-            if mode is ev.PreemptionMode.SWAP:
+            swaps = mode is ev.PreemptionMode.SWAP
+            host = list(range(self.host_used, self.host_used + len(member.table)))
+            if swaps:
+                self.emit(ev.SwappedOut, (member.id,), tuple(member.table), tuple(host))
+            self._release(member, moved=swaps)
+            if swaps:
                 member.state = "swapped"
                 member.wait_reason = "waits for free blocks on the device"
-                host = list(range(self.host_used, self.host_used + len(member.table)))
-                self.emit(ev.SwappedOut, (member.id,), tuple(member.table), tuple(host))
                 member.table = host
                 self.host_used += len(member.table)
             else:

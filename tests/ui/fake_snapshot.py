@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BLOCK_SIZE = 16
 BYTES_PER_BLOCK = 24576
+HOST_BLOCKS = 128
 MOST_NODES = 4096
 
 
@@ -38,7 +39,7 @@ def freeze(session: FakeSession) -> snap.Snapshot:
     columns = snap.BlockColumns(
         state, session.ref.copy(), owner, session.fill.copy(), session.hashed.copy(), session.touched.copy()
     )
-    host = snap.BlockColumns(*(np.zeros(128, kind) for kind in ("u1", "i4", "i4", "i4", "?", "i4")))
+    host = _host(live)
     total, cached = session.totals, int(np.count_nonzero(state == BlockState.CACHED))
     counters = snap.Counters(
         total_blocks=session.blocks,
@@ -48,8 +49,8 @@ def freeze(session: FakeSession) -> snap.Snapshot:
         free_blocks=session.blocks - int(used.sum()) - cached,
         stored_tokens=int(session.fill[used].sum()),
         slots=int(used.sum()) * BLOCK_SIZE,
-        host_total_blocks=128,
-        host_used_blocks=min(session.host_used, 128),
+        host_total_blocks=HOST_BLOCKS,
+        host_used_blocks=min(session.host_used, HOST_BLOCKS),
         running=sum(s.state == "running" for s in live),
         waiting=sum(s.state == "waiting" for s in live),
         swapped=sum(s.state == "swapped" for s in live),
@@ -107,6 +108,20 @@ def freeze(session: FakeSession) -> snap.Snapshot:
         prefixes=tree[:MOST_NODES] if tree is not None else None,
         prefixes_left_out=max(0, len(tree) - MOST_NODES) if tree is not None else 0,
     )
+
+
+def _host(live: list[FakeSequence]) -> snap.BlockColumns:
+    """The host pool: what swapped sequences hold, each on its own."""
+    host = snap.BlockColumns(
+        *(np.zeros(HOST_BLOCKS, kind) for kind in ("u1", "i4", "i4", "i4", "?", "i4")),
+    )
+    host.owner[:] = -1
+    for index, sequence in enumerate(live):
+        for logical, block in enumerate(sequence.table if sequence.state == "swapped" else ()):
+            if block < HOST_BLOCKS:
+                host.state[block], host.ref_count[block], host.owner[block] = BlockState.USED, 1, index
+                host.fill[block] = min(BLOCK_SIZE, sequence.stored - logical * BLOCK_SIZE)
+    return host
 
 
 def _read(sequence: FakeSequence, stored: int, table: list[int]) -> snap.Read:
