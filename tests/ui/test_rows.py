@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from kvtop.config import settings
 from kvtop.ui.ordering import BY_ID, COLUMNS, DEFAULT_COLUMNS, Pattern, next_place, shown_columns
 from kvtop.ui.rows import (
     RowKey,
@@ -194,6 +195,11 @@ def test_columns_that_do_not_fit_are_dropped_in_turn_but_never_the_sorted_one() 
     assert ids(0, "pre") == ["state", "gen", "blk", "pre"]
     assert [column.id for column in shown_columns(("blk", "id", "gen"), 99, "id")] == ["blk", "gen"]
     assert set(DEFAULT_COLUMNS) < set(BY_ID)
+
+
+def test_settings_know_the_tables_columns() -> None:
+    assert tuple(column.id for column in COLUMNS) == settings.COLUMNS
+    assert settings.Settings().columns == DEFAULT_COLUMNS
 
 
 # -- filter and search ------------------------------------------------------------------------------------

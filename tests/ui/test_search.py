@@ -8,10 +8,11 @@ import pytest
 from textual import events
 
 from kvtop.session import session as ses
+from kvtop.ui.actions import BY_ID, Action
 from kvtop.ui.row_lines import FOUND
 from kvtop.ui.rows import RowKey
 from kvtop.ui.screens import overlay
-from kvtop.ui.screens.line_input import LineInput, one_line
+from kvtop.ui.screens.line_input import LineInput, LineKey, one_line
 from kvtop.ui.view import Selection
 
 SMALL, NORMAL = (80, 24), (120, 36)
@@ -289,6 +290,17 @@ async def test_the_line_can_be_clicked(drive, session) -> None:
         await driven.settle()
         assert driven.app.screen is driven.app.dashboard
         assert driven.app.order.filter == "7"
+
+
+def test_keys_of_an_action_that_are_characters_belong_to_the_text() -> None:
+    def keys(action: Action) -> tuple[tuple[str, ...], str]:
+        key = LineKey.of(action, "Next", print)
+        return key.keys, key.label
+
+    assert keys(BY_ID["search"]) == (("f3",), "F3")
+    assert keys(BY_ID["previous_match"]) == (("shift+f3", "f15"), "S-F3")
+    assert keys(dataclasses.replace(BY_ID["search"], keys=("g", "space", "slash", "ctrl+g"))) == (("ctrl+g",), "^G")
+    assert keys(dataclasses.replace(BY_ID["search"], keys=("g",))) == ((), "")
 
 
 async def test_a_narrow_line_keeps_room_to_type(drive, session) -> None:

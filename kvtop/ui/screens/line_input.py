@@ -13,6 +13,7 @@ from textual.containers import Horizontal
 from textual.geometry import Region
 from textual.widgets import Input, Static
 
+from kvtop.ui.actions import Action, key_label
 from kvtop.ui.palette import Palette
 from kvtop.ui.screens.overlay import Overlay
 from kvtop.ui.widgets.panel import PanelBody
@@ -41,6 +42,12 @@ class LineKey:
     label: str
     word: str
     do: Callable[[], None]
+
+    @classmethod
+    def of(cls, action: Action, word: str, do: Callable[[], None]) -> LineKey:
+        """An action's keys, of which those that are characters belong to the text."""
+        keys = tuple(key for key in action.keys if len(key_label(key)) > 1 and key != "space")
+        return cls(keys, key_label(keys[0]) if keys else "", word, do)
 
 
 class OneLine(Input):

@@ -327,8 +327,8 @@ class SequenceTable(PanelBody):
             self._search_for(text, origin)
 
         keys = (
-            LineKey(("f3",), "F3", "Next", self._next_match),
-            LineKey(("shift+f3", "f15"), "S-F3", "Previous", self.do_previous_match),
+            LineKey.of(self.kvtop.action_of("search"), "Next", self._next_match),
+            LineKey.of(self.kvtop.action_of("previous_match"), "Previous", self.do_previous_match),
         )
         self.app.push_screen(
             LineInput(

@@ -224,8 +224,8 @@ class Timeline(EventPanel):
             self.kvtop.dashboard.draw_again()
 
         keys = (
-            LineKey(("f3",), "F3", "Older", self._next_match),
-            LineKey(("shift+f3", "f15"), "S-F3", "Newer", self.do_previous_match),
+            LineKey.of(self.kvtop.action_of("search"), "Older", self._next_match),
+            LineKey.of(self.kvtop.action_of("previous_match"), "Newer", self.do_previous_match),
         )
         self.app.push_screen(
             LineInput(
