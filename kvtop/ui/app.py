@@ -15,7 +15,7 @@ from typing import Any
 
 from textual.filter import LineFilter
 
-from kvtop.config import LAST, Settings, UiState, load_state, save_state
+from kvtop.config import LAST, Settings, UiState, config_folder, load_state, save_state
 from kvtop.session.session import Phase, Session, Status
 from kvtop.timeline.snapshot import SequenceRow, Snapshot
 from kvtop.ui.actions import Action
@@ -156,6 +156,7 @@ class KvtopApp(CommandApp):
         """Draw the skeleton, then let the session begin: the first frame waits for no model."""
         self._use_theme()
         for line in self.problems[:1]:
+            line = line.replace(f"{config_folder(os.environ)}/", "")
             more = len(self.problems) - 1
             self.tell(line + (f" ({more} more: kvtop doctor)" if more else ""), warning=True)
         self.app_resume_signal.subscribe(self, self._resumed)

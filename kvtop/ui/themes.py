@@ -46,8 +46,9 @@ class ThemeWatcher:
         self._seen = self._signature()
 
     def poll(self) -> Palette | str | None:
-        """A new palette when the file has changed; what is wrong with it, one problem a line, when the change
-        cannot be used: each change is told once. None when there is nothing new, or the file is gone."""
+        """A new palette when the file has changed; what is wrong with it, one problem a line that begins with
+        the file's name, when the change cannot be used: each change is told once. None when there is nothing
+        new, or the file is gone."""
         now = self._clock()
         if now < self._due:
             return None
@@ -59,9 +60,9 @@ class ThemeWatcher:
         try:
             return load_palette(self.theme)
         except ThemeError as error:
-            return str(error)
+            return str(error).replace(f"{seen[0].parent}/", "")
 
-    def _signature(self) -> tuple[object, ...] | None:
+    def _signature(self) -> tuple[Path, int, int, int] | None:
         """What differs after any change of the file; None while there is none, as between an editor's
         removing and writing it."""
         try:
