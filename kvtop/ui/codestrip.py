@@ -7,7 +7,8 @@ of whole runs from a table. Segments are made only when somebody asks for them (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from textual.strip import Strip
 Codes = NDArray[np.uint16]
 
 HALF = "▀"
+RESET = "\x1b[0m"
 
 
 def runs(codes: Codes) -> tuple[list[int], list[int]]:
@@ -38,8 +40,55 @@ def runs(codes: Codes) -> tuple[list[int], list[int]]:
     return (bounds[1:] - starts).tolist(), codes[starts].tolist()
 
 
-class CodeTable:
-    """What a code looks like: a glyph, a foreground and a background colour (indices into `colours`).
+class _Cells(dict[int, str]):
+    """Codes to complete cells: escape codes and glyph. Made when a code is first drawn."""
+
+    def __init__(self, make: Callable[[int], str]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, code: int) -> str:
+        self[code] = made = self._make(code)
+        return made
+
+
+class Table(ABC):
+    """What codes look like."""
+
+    def __init__(self) -> None:
+        self._cells: dict[ColorSystem, _Cells] = {}
+        self._filtered: dict[tuple[LineFilter, TextualColor], FilteredTable] = {}
+
+    @abstractmethod
+    def segments(self, codes: Codes) -> list[Segment]:
+        """The line as Rich segments, one a run."""
+
+    @abstractmethod
+    def cell(self, code: int, system: ColorSystem) -> tuple[str, str]:
+        """SGR parameters and glyph of one cell, whatever stood before it."""
+
+    @abstractmethod
+    def render(self, codes: Codes, system: ColorSystem) -> str:
+        """The line as text with ANSI escape codes, reset at its end."""
+
+    def cells(self, system: ColorSystem) -> Mapping[int, str]:
+        """Every code as its own escape codes and glyph."""
+        made = self._cells.get(system)
+        if made is None:
+            made = self._cells[system] = _Cells(lambda code: "\x1b[{}m{}".format(*self.cell(code, system)))
+        return made
+
+    def filtered(self, line_filter: LineFilter, background: TextualColor) -> FilteredTable:
+        """The same codes as a filter draws them. A filter must treat every segment for itself."""
+        key = line_filter, background
+        table = self._filtered.get(key)
+        if table is None:
+            table = self._filtered[key] = FilteredTable(self, line_filter, background)
+        return table
+
+
+class CodeTable(Table):
+    """Every code has a glyph, a foreground and a background colour (indices into `colours`).
 
     Escape codes are made when a code is first drawn in a colour system, so that a table of all pairs of
     colours costs nothing until it is used.
@@ -48,13 +97,13 @@ class CodeTable:
     def __init__(
         self, colours: Sequence[str], glyphs: Sequence[str], fore: Sequence[int], back: Sequence[int]
     ) -> None:
+        super().__init__()
         self.glyphs = list(glyphs)
         self.fore = list(fore)
         self.back = list(back)
         self.colours = [Color.parse(colour) for colour in colours]
         self._styles: dict[int, Style] = {}
         self._ansi: dict[ColorSystem, tuple[list[str], list[str]]] = {}
-        self._filtered: dict[tuple[LineFilter, TextualColor], FilteredTable] = {}
 
     def add(self, glyph: str, fore: int, back: int) -> int:
         """Append a code for `glyph` in two of the table's colours; its number."""
@@ -70,14 +119,6 @@ class CodeTable:
             style = Style(color=self.colours[self.fore[code]], bgcolor=self.colours[self.back[code]])
             self._styles[code] = style
         return style
-
-    def filtered(self, line_filter: LineFilter, background: TextualColor) -> FilteredTable:
-        """The same codes as a filter draws them. A filter must treat every segment for itself."""
-        key = line_filter, background
-        table = self._filtered.get(key)
-        if table is None:
-            table = self._filtered[key] = FilteredTable(self, line_filter, background)
-        return table
 
     def segments(self, codes: Codes) -> list[Segment]:
         """The line as Rich segments, one a run."""
@@ -98,14 +139,22 @@ class CodeTable:
             self._ansi[system] = made
         return made
 
+    def cell(self, code: int, system: ColorSystem) -> tuple[str, str]:
+        """SGR parameters and glyph of one cell, whatever stood before it."""
+        fore, back = self._escapes(system)
+        return f"{fore[self.fore[code]]};{back[self.back[code]]}", self.glyphs[code]
+
     def render(self, codes: Codes, system: ColorSystem) -> str:
         """The line as text with ANSI escape codes, reset at its end."""
+        lengths, values = runs(codes)
+        if 2 * len(values) > len(codes):  # hardly any runs: both colours differ nearly everywhere
+            return "".join(map(self.cells(system).__getitem__, codes.tolist())) + RESET
         fore_codes, back_codes = self._escapes(system)
         fores, backs, glyphs = self.fore, self.back, self.glyphs
         out: list[str] = []
         add = out.append
         last_fore = last_back = -1
-        for length, code in zip(*runs(codes), strict=True):
+        for length, code in zip(lengths, values, strict=True):
             fore, back = fores[code], backs[code]
             if fore == last_fore:
                 if back != last_back:
@@ -116,28 +165,18 @@ class CodeTable:
                 add(f"\x1b[{fore_codes[fore]};{back_codes[back]}m")
             last_fore, last_back = fore, back
             add(glyphs[code] if length == 1 else glyphs[code] * length)
-        add("\x1b[0m")
+        add(RESET)
         return "".join(out)
 
 
-class FilteredTable:
+class FilteredTable(Table):
     """A table behind a line filter (no colours, ASCII alone): what a code becomes is worked out once."""
 
-    def __init__(
-        self, table: CodeTable | FilteredTable, line_filter: LineFilter, background: TextualColor
-    ) -> None:
+    def __init__(self, table: Table, line_filter: LineFilter, background: TextualColor) -> None:
+        super().__init__()
         self._table, self._filter, self._background = table, line_filter, background
         self._made: dict[int, Segment] = {}
         self._ansi: dict[tuple[int, ColorSystem], tuple[str, str]] = {}
-        self._filtered: dict[tuple[LineFilter, TextualColor], FilteredTable] = {}
-
-    def filtered(self, line_filter: LineFilter, background: TextualColor) -> FilteredTable:
-        """As `CodeTable.filtered`: a filter behind this one."""
-        key = line_filter, background
-        table = self._filtered.get(key)
-        if table is None:
-            table = self._filtered[key] = FilteredTable(self, line_filter, background)
-        return table
 
     def segment(self, code: int) -> Segment:
         """One cell."""
@@ -155,24 +194,25 @@ class FilteredTable:
             found.append(Segment(text * length, style))
         return found
 
-    def _escape(self, code: int, system: ColorSystem) -> tuple[str, str]:
-        """SGR parameters and text of a cell."""
-        text, style, _ = self.segment(code)
-        made = self._ansi[code, system] = (style._make_ansi_codes(system) if style else "", text)
+    def cell(self, code: int, system: ColorSystem) -> tuple[str, str]:
+        """SGR parameters and text of one cell, whatever stood before it."""
+        made = self._ansi.get((code, system))
+        if made is None:
+            text, style, _ = self.segment(code)
+            parameters = style._make_ansi_codes(system) if style else ""
+            made = self._ansi[code, system] = (f"0;{parameters}" if parameters else "0"), text
         return made
 
     def render(self, codes: Codes, system: ColorSystem) -> str:
-        """The line as text with ANSI escape codes, reset at its end; without any where nothing needs them."""
-        ansi, out, last = self._ansi, [], ""
+        """The line as text with ANSI escape codes, reset at its end."""
+        out, last = [], ""
         for length, code in zip(*runs(codes), strict=True):
-            parameters, text = ansi.get((code, system)) or self._escape(code, system)
+            parameters, text = self.cell(code, system)
             if parameters != last:
-                out.append(f"\x1b[0;{parameters}m" if parameters and last else f"\x1b[{parameters}m")
+                out.append(f"\x1b[{parameters}m")
                 last = parameters
             out.append(text * length)
-        if last:
-            out.append("\x1b[0m")
-        return "".join(out)
+        return "".join(out) + RESET
 
 
 def pair_table(colours: Sequence[str]) -> CodeTable:
@@ -186,14 +226,21 @@ def pair_table(colours: Sequence[str]) -> CodeTable:
     )
 
 
+Changes = NDArray[np.bool_]
+NEAR = 1
+"""Unchanged cells up to which writing them again is no longer than going past them."""
+
+
 class CodeStrip(Strip):
     """A line of codes that stands in for a list of segments. Immutable, as every strip."""
 
-    __slots__ = ["_made", "codes", "table"]
+    __slots__ = ["_made", "changes", "codes", "table"]
 
-    def __init__(self, codes: Codes, table: CodeTable | FilteredTable) -> None:
+    def __init__(self, codes: Codes, table: Table, changes: Changes | None = None) -> None:
         self.codes = codes
         self.table = table
+        self.changes = changes
+        """Cells that differ from the line that stands in its place; None when that is not known."""
         self._made: list[Segment] | None = None
         self._cell_length = len(codes)
         self._render_cache = None
@@ -239,7 +286,7 @@ class CodeStrip(Strip):
         cache = self._filter_cache
         strip = cache.get((filter, background))
         if strip is None:
-            strip = CodeStrip(self.codes, self.table.filtered(filter, background))
+            strip = CodeStrip(self.codes, self.table.filtered(filter, background), self.changes)
             cache[filter, background] = strip
         return strip
 
@@ -250,3 +297,25 @@ class CodeStrip(Strip):
             system = console._color_system or ColorSystem.TRUECOLOR
             rendered = self._render_cache = self.table.render(self.codes, system)
         return rendered
+
+    def render_changes(self, console: Console, x: int, y: int) -> str:
+        """What turns the line that stands at a place of the screen into this one: the cells that changed,
+        each run with the escape code that goes there. The whole line when most of it changed."""
+        changes = self.changes
+        number = len(self.codes) if changes is None else int(np.count_nonzero(changes))
+        if changes is None or 2 * number > len(self.codes):
+            return f"\x1b[{y + 1};{x + 1}H{self.render(console)}"
+        cells = self.table.cells(console._color_system or ColorSystem.TRUECOLOR)
+        codes = self.codes.tolist()
+        out: list[str] = []
+        last = -NEAR - 2
+        for place in np.flatnonzero(changes).tolist():
+            if place - last == 1:
+                cell = cells[codes[place]]
+                out.append(cell[-1] if codes[place] == codes[last] else cell)
+            elif place - last - 1 <= NEAR:
+                out += [cells[code] for code in codes[last + 1 : place + 1]]
+            else:
+                out.append(f"\x1b[{y + 1};{x + place + 1}H{cells[codes[place]]}")
+            last = place
+        return "".join(out) + RESET

@@ -12,6 +12,7 @@ from textual._compositor import CompositorUpdate
 from textual.screen import Screen
 from textual.strip import Strip
 
+from kvtop.ui.codestrip import CodeStrip
 from kvtop.ui.filters import filter_strips
 
 PlacedRow = tuple[int, int, Strip]
@@ -25,8 +26,16 @@ class RowsUpdate(CompositorUpdate):
         self.rows = rows
 
     def render_segments(self, console: Console) -> str:
-        """The rows with the escape codes that put them in their places."""
-        return "".join([f"\x1b[{y + 1};{x + 1}H{strip.render(console)}" for x, y, strip in self.rows])
+        """The rows with the escape codes that put them in their places; of strips that know what changed in
+        them, the changes alone."""
+        return "".join(
+            [
+                strip.render_changes(console, x, y)
+                if isinstance(strip, CodeStrip)
+                else f"\x1b[{y + 1};{x + 1}H{strip.render(console)}"
+                for x, y, strip in self.rows
+            ]
+        )
 
 
 def paint(screen: Screen[None], rows: list[PlacedRow]) -> None:

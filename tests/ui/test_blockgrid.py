@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -525,7 +526,7 @@ def cells_of(ansi: str) -> list[tuple[str, str, str, bool]]:
     found = []
     for text, style, _ in Text.from_ansi(ansi).render(console):
         if text != "\n":
-            assert style is not None
+            style = style or Style()
             look = str(style.color), str(style.bgcolor), bool(style.reverse)
             found += [(character, *look) for character in text]
     return found
@@ -549,6 +550,33 @@ def test_code_strips_write_what_segments_would(system: str) -> None:
         if 0 < first < last < length:
             cuts = [first, last, length]
             assert [list(part) for part in strip.divide(cuts)] == [list(part) for part in plain.divide(cuts)]
+
+
+def drawn(screen: list[tuple[str, str, str, bool]], ansi: str) -> None:
+    """Write text with escape codes into a line of a screen, as a terminal would."""
+    for column, text in re.findall(r"\x1b\[5;(\d+)H(.*?)(?=\x1b\[\d+;\d+H|$)", ansi + "$"):
+        for offset, cell in enumerate(cells_of(text.removesuffix("$"))):
+            screen[int(column) - 1 + offset] = cell
+
+
+@pytest.mark.parametrize("filters", [[], [NoColourFilter()]])
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.9])
+def test_changes_alone_make_the_same_line(share: float, filters) -> None:
+    rng = np.random.default_rng(3)
+    console = Console(color_system="truecolor", force_terminal=True)
+    for table in (TABLES.tiles, TABLES.pairs, LETTERS.tiles):
+        for _ in range(10):
+            before = np.repeat(rng.integers(0, len(table.glyphs), 40), 3).astype(np.uint16)
+            after = np.where(rng.random(120) < share, rng.integers(0, 9), before).astype(np.uint16)
+            strips = [CodeStrip(before, table), CodeStrip(after, table, after != before)]
+            for line_filter in filters:
+                strips = [strip.apply_filter(line_filter, Color(0, 0, 0)) for strip in strips]
+            old, new = (cells_of(strip.render(console)) for strip in strips)
+            screen = [("?", "", "", False)] * 7 + old
+            drawn(screen, strips[1].render_changes(console, 7, 4))
+            assert screen[7:] == new
+            if share < 0.1:
+                assert len(strips[1].render_changes(console, 7, 4)) < len(strips[1].render(console)) / 2
 
 
 @pytest.mark.parametrize("filters", [[NoColourFilter()], [AsciiFilter()], [NoColourFilter(), AsciiFilter()]])

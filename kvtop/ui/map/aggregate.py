@@ -6,12 +6,14 @@ that changed are counted anew: one whose state differs, or that was touched sinc
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from kvtop.timeline.snapshot import BlockColumns, BlockState
 from kvtop.ui.codestrip import Codes
-from kvtop.ui.map.codes import Blocks, Inks, ink_colours, window
+from kvtop.ui.map.codes import Blocks, Inks, window
 from kvtop.ui.map.geometry import Geometry
 from kvtop.ui.map.looks import (
     CACHED,
@@ -21,18 +23,22 @@ from kvtop.ui.map.looks import (
     FREE_COLOUR,
     INKS,
     LEVEL,
-    SHAPES,
     STRONG,
+    code_of,
+    colour_of,
 )
 
 SLOTS = 32
-"""Columns of the counts: an ink each, blocks in use without an owner (DIM), cached, free."""
+"""Rows of the counts: an ink each, blocks in use without an owner (DIM), cached, free."""
 _CACHED, _FREE = DIM + 1, DIM + 2
+_ONE = np.int32(SLOTS)
+"""A block, in counts whose lowest bits tell their slot: of equal counts the least ink is the largest."""
 _SHARED = 1 << 5
 """Marks a shared block beside its slot."""
+ONLY_CACHED, ALL_FREE = 8, 9
+"""Levels of items in which nothing is in use."""
 FEW = 8192
 """Lit blocks up to which sorting them is quicker than a count over all items."""
-Levels = NDArray[np.uint8]
 
 
 class Aggregator:
@@ -44,11 +50,12 @@ class Aggregator:
         self._step = 0
         self._kind = np.zeros(0, np.uint8)
         """The slot of every block, with `_SHARED`."""
-        self._counts = np.zeros((0, SLOTS), np.int32)
+        self._marks = np.zeros((2, 0), np.bool_)
+        self._counts = np.zeros((SLOTS, 0), np.int32)
+        """Blocks by slot and item; see `_ONE`."""
         self._shared = np.zeros(0, np.int32)
-        self._dominant = np.zeros(0, np.uint8)
         blocks = np.arange(geometry.first, geometry.last, geometry.each)
-        self._size = np.minimum(geometry.each, geometry.blocks - blocks)
+        self._size = np.minimum(geometry.each, geometry.blocks - blocks).astype(np.int32)
         self._lit: Blocks | None = None
         self._lit_inks = np.zeros(0, np.uint8)
         self._lit_items = np.zeros(0, np.intp)
@@ -69,11 +76,14 @@ class Aggregator:
         if before is None or step < since or len(before.state) != len(columns.state):
             self._count_all(shown, inks)
             return len(shown.state)
-        changed = shown.state != window(before, self.geometry).state
-        changed |= shown.touched >= since
+        number = len(shown.state)
+        changed, touched = self._marks[0, :number], self._marks[1, :number]
+        np.not_equal(shown.state, window(before, self.geometry).state, out=changed)
+        np.greater_equal(shown.touched, since, out=touched)
+        changed |= touched
         places = np.flatnonzero(changed)
-        kind = _kinds(shown.state[places], shown.owner[places], inks)
-        really = np.flatnonzero(kind != self._kind[places])
+        kind = _kinds(shown.state.take(places), shown.owner.take(places), inks)
+        really = np.flatnonzero(kind != self._kind.take(places))
         if len(really):
             self._count(places[really], kind[really])
         return len(places)
@@ -82,31 +92,23 @@ class Aggregator:
         """Count every block of the window."""
         items, each = self.geometry.items, self.geometry.each
         self._kind = _kinds(shown.state, shown.owner, inks)
-        item = np.repeat(np.arange(0, items * SLOTS, SLOTS), each)[: len(self._kind)]
-        item += self._kind & (_SHARED - 1)
-        counts = np.bincount(item, minlength=items * SLOTS)
-        self._counts = counts.astype(np.int32).reshape(items, SLOTS)
+        place = np.repeat(np.arange(items), each)[: len(self._kind)]
+        place += (self._kind & (_SHARED - 1)) * np.intp(items)
+        counts = np.bincount(place, minlength=SLOTS * items).astype(np.int32).reshape(SLOTS, items)
+        self._counts = counts * _ONE + np.arange(SLOTS - 1, -1, -1, dtype=np.int32)[:, None]
         starts = np.arange(0, len(self._kind), each)
         self._shared = np.add.reduceat(self._kind >= _SHARED, starts, dtype=np.int32)
-        self._dominant = self._counts[:, :INKS].argmax(axis=1).astype(np.uint8)
-        self._dominant[~self._counts[:, :INKS].any(axis=1)] = DIM
+        self._marks = np.zeros((2, len(self._kind)), np.bool_)
 
     def _count(self, places: NDArray[np.intp], kind: NDArray[np.uint8]) -> None:
         """Count some blocks anew that have become another kind."""
-        item, old = places // self.geometry.each, self._kind[places]
-        flat = self._counts.reshape(-1)
-        np.subtract.at(flat, item * SLOTS + (old & (_SHARED - 1)), 1)
-        np.add.at(flat, item * SLOTS + (kind & (_SHARED - 1)), 1)
-        np.subtract.at(self._shared, item[old >= _SHARED], 1)
-        np.add.at(self._shared, item[kind >= _SHARED], 1)
+        item, old = places // self.geometry.each, self._kind.take(places)
+        counts, items = self._counts.reshape(-1), np.intp(self.geometry.items)
+        np.subtract.at(counts, (old & (_SHARED - 1)) * items + item, _ONE)
+        np.add.at(counts, (kind & (_SHARED - 1)) * items + item, _ONE)
+        np.subtract.at(self._shared, item[old >= _SHARED], np.int32(1))
+        np.add.at(self._shared, item[kind >= _SHARED], np.int32(1))
         self._kind[places] = kind
-        dirty = np.zeros(self.geometry.items, np.bool_)
-        dirty[item] = True
-        chosen = np.flatnonzero(dirty)
-        held = self._counts[chosen, :INKS]
-        dominant = held.argmax(axis=1).astype(np.uint8)
-        dominant[~held.any(axis=1)] = DIM
-        self._dominant[chosen] = dominant
 
     def light(self, lit: Blocks | None, columns: BlockColumns, inks: Inks) -> None:
         """Of these blocks the owners are shown, all else is dimmed; None shows all owners."""
@@ -137,49 +139,52 @@ class Aggregator:
 
     # -- drawing ------------------------------------------------------------------------------------------
 
-    @property
-    def _inks(self) -> Inks:
-        """The ink of every item."""
-        if self._lit is None:
-            return self._dominant
-        inks = np.full(len(self._dominant), DIM, np.uint8)
-        inks[self._lit_items] = self._lit_dominant
-        return inks
-
-    def _used(self) -> NDArray[np.int64]:
-        """Blocks in use of every item."""
-        return self._size - self._counts[:, _CACHED] - self._counts[:, _FREE]
-
-    def _level(self, used: NDArray[np.int64], levels: int) -> Levels:
-        """How full every item is, from 0 (few blocks) to `levels` - 1 (all)."""
-        return np.clip(-(-used * levels // self._size) - 1, 0, levels - 1).astype(np.uint8)
-
     def colours(self) -> NDArray[np.uint8]:
         """The colour of every item, for half cells: brightest where most blocks are shared."""
-        used = self._used()
-        level = self._level(used, STRONG)
-        level[self._shared * 2 > self._size] = STRONG
-        colours = ink_colours(self._inks, level)
-        colours[used == 0] = FREE_COLOUR
-        colours[(used == 0) & (self._counts[:, _CACHED] > 0)] = CACHED_COLOUR
-        return colours
+        level = self._levels(STRONG)
+        level[(self._shared * 2 > self._size) & (level < STRONG)] = STRONG
+        return _COLOURS.take(self._inks() * (ALL_FREE + 1) + level)
 
     def codes(self) -> Codes:
         """The code of every item's tile, whose glyph says how full it is."""
-        used = self._used()
-        codes = self._inks.astype(np.uint16)
-        codes *= SHAPES
-        codes += self._level(used, 8)
-        codes += np.uint16(LEVEL)
-        codes[used == 0] = FREE
-        codes[(used == 0) & (self._counts[:, _CACHED] > 0)] = CACHED
-        return codes
+        return _CODES.take(self._inks() * (ALL_FREE + 1) + self._levels(8))
+
+    def _inks(self) -> NDArray[np.int32]:
+        """The ink of every item."""
+        if self._lit is None:
+            most = self._counts[:INKS].max(axis=0)
+            return np.where(most >= _ONE, SLOTS - 1 - (most & (SLOTS - 1)), DIM).astype(np.int32)
+        inks = np.full(self.geometry.items, DIM, np.int32)
+        inks[self._lit_items] = self._lit_dominant
+        return inks
+
+    def _levels(self, levels: int) -> NDArray[np.int32]:
+        """How full every item is: from 0 (few blocks) to `levels` - 1 (all), ONLY_CACHED, ALL_FREE."""
+        cached = self._counts[_CACHED] // _ONE
+        used = self._size - cached - self._counts[_FREE] // _ONE
+        level = (used * levels + self._size - 1) // self._size - 1
+        return np.where(used > 0, level, np.where(cached > 0, ONLY_CACHED, ALL_FREE)).astype(np.int32)
+
+
+def _looks(what: Callable[[int, int], int], cached: int, free: int) -> NDArray[np.uint16]:
+    """A look-up by ink and level."""
+    found = np.zeros((INKS + 1, ALL_FREE + 1), np.uint16)
+    for ink in range(INKS + 1):
+        found[ink, :ONLY_CACHED] = [what(ink, level) for level in range(ONLY_CACHED)]
+        found[ink, ONLY_CACHED:] = cached, free
+    return found.reshape(-1)
+
+
+_COLOURS = _looks(lambda ink, level: colour_of(ink, min(level, STRONG)), CACHED_COLOUR, FREE_COLOUR).astype(
+    np.uint8
+)
+_CODES = _looks(lambda ink, eighth: code_of(ink, LEVEL + eighth), CACHED, FREE)
 
 
 def _kinds(state: NDArray[np.uint8], owner: NDArray[np.int32], inks: Inks) -> NDArray[np.uint8]:
     """The slot of every block, marked where it is shared."""
-    kind = inks.take(owner, mode="wrap")
-    kind[state == BlockState.SHARED] |= _SHARED
-    kind[state == BlockState.CACHED] = _CACHED
-    kind[state == BlockState.FREE] = _FREE
-    return kind
+    return _KINDS.take(inks.take(owner, mode="wrap") * np.uint8(len(BlockState)) + state)
+
+
+_KINDS = np.array([[_FREE, _CACHED, ink, ink | _SHARED] for ink in range(INKS + 1)], np.uint8).reshape(-1)
+"""The kind of a block by its ink and state."""

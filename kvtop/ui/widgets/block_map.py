@@ -136,11 +136,12 @@ class BlockMap(PanelBody):
             self._rows = [CodeStrip(row, drawing.table) for row in grid]
             self.strips, self._tip = list(self._rows), None
             return list(range(len(grid)))
-        changed: list[int] = np.flatnonzero((grid != old).any(axis=1)).tolist()
+        differs = grid != old
+        changed: list[int] = np.flatnonzero(differs.any(axis=1)).tolist()
         if changed:
             strips = list(self.strips)
             for y in changed:
-                strips[y] = self._rows[y] = CodeStrip(grid[y], drawing.table)
+                strips[y] = self._rows[y] = CodeStrip(grid[y], drawing.table, differs[y])
             self.strips = strips
         return changed
 
@@ -188,7 +189,8 @@ class BlockMap(PanelBody):
         rows = {*changed, *(found[1] for found in (old, tip) if found is not None)}
         strips = list(self.strips)
         if old is not None and old[1] < len(self._rows):
-            strips[old[1]] = self._rows[old[1]]
+            row = self._rows[old[1]]
+            strips[old[1]] = CodeStrip(row.codes, row.table)  # all of it: the box stands there
         if tip is not None and 0 <= tip[1] < len(strips):
             x, y, text = tip
             box = to_strip(((text, palette.style("background", "text")),), len(text), self.ground)
