@@ -1,0 +1,124 @@
+"""A pool drawn as a strip of cells, in proportion: who takes what of it, and how much of that is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import groupby
+
+import numpy as np
+from rich.style import Style
+
+from kvtop.analysis.reservations import Reservation
+from kvtop.ui.palette import ink_index
+from kvtop.ui.view import View
+from kvtop.ui.widgets.lines import Line
+
+
+class Fill(IntEnum):
+    """What a cell of the strip stands for."""
+
+    FREE = 0
+    CACHED = 1
+    USED = 2
+    LATER = 3
+    NEVER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of slots of one kind."""
+
+    slots: int
+    fill: Fill
+    request: int = -1
+    """Whose they are; -1 for nobody's."""
+
+
+def parts_of(held: Reservation) -> list[Part]:
+    """The strip of a reservation: its regions one after the other, what is cached, and what is free."""
+    parts: list[Part] = []
+    for region in held.regions:
+        parts.append(Part(region.used, Fill.USED, region.request))
+        parts.append(Part(region.later, Fill.LATER, region.request))
+        parts.append(Part(region.never, Fill.NEVER, region.request))
+    parts.append(Part(held.cached, Fill.CACHED))
+    parts.append(Part(max(0, held.slots - held.reserved - held.cached), Fill.FREE))
+    return parts
+
+
+def cells_of(parts: Sequence[Part], slots: int, cells: int) -> list[Part]:
+    """The part that each of `cells` equal cells of a pool of `slots` belongs to.
+
+    Ends are rounded from the beginning of the strip, so no error adds up; a part below half a cell may not be
+    seen. Cells beyond all parts are free.
+    """
+    if slots < 1 or cells < 1:
+        return []
+    ends = np.rint(np.cumsum([part.slots for part in parts]) * cells / slots).astype(int)
+    numbers = np.diff(np.minimum(ends, cells), prepend=0)
+    found = [part for part, number in zip(parts, numbers.tolist(), strict=True) for _ in range(number)]
+    return found + [Part(0, Fill.FREE)] * (cells - len(found))
+
+
+def strip_lines(view: View, held: Reservation, width: int, rows: int) -> list[Line]:
+    """The strip in `rows` lines of `width` cells, in the owners' colours, with one blank at either side.
+
+    A request's name stands where its slots begin, if it fits.
+    """
+    inner = max(1, width - 2)
+    cells = cells_of(parts_of(held), held.slots, inner * rows)
+    names = _names(cells)
+    blank = (" ", view.palette.style("text"))
+    lines: list[Line] = []
+    for row in range(rows):
+        start = row * inner
+        line = [blank]
+        place = start
+        for part, run in groupby(cells[start : start + inner]):
+            length = len(list(run))
+            name = names.get(place, "")
+            glyph, style = look(view, part)
+            if name and len(name) < length:
+                line.append((name, _named(view, part)))
+                length -= len(name)
+                place += len(name)
+            line.append((glyph * length, style))
+            place += length
+        lines.append((*line, blank))
+    return lines
+
+
+def _names(cells: Sequence[Part]) -> dict[int, str]:
+    """Where the name of each request stands: at the first cell of its slots."""
+    names: dict[int, str] = {}
+    last = -1
+    for place, part in enumerate(cells):
+        if part.request not in (last, -1):
+            names[place] = str(part.request)
+        last = part.request
+    return names
+
+
+def _named(view: View, part: Part) -> Style:
+    """The style of a name: dark on its owner's colour."""
+    ink = view.palette.inks[ink_index(part.request)][4]
+    return Style(color=view.palette.background, bgcolor=ink, bold=True)
+
+
+def look(view: View, part: Part) -> tuple[str, Style]:
+    """Glyph and style of a kind of slots."""
+    palette, glyphs = view.palette, view.glyphs
+    match part.fill:
+        case Fill.USED:
+            style = palette.chip(ink_index(part.request)) if part.request >= 0 else palette.style("used")
+            return glyphs.full, style
+        case Fill.LATER:
+            ink = palette.inks[ink_index(part.request)][2] if part.request >= 0 else palette.muted
+            return glyphs.shared, Style(color=ink, bgcolor=palette.track)
+        case Fill.NEVER:
+            return glyphs.wasted, palette.style("warning", "track")
+        case Fill.CACHED:
+            return glyphs.cached, palette.style("cached", "cached_track")
+    return " ", palette.style("text", "track")
