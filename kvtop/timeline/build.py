@@ -220,12 +220,21 @@ def block_detail(
         token_ids=tokens,
         first_position=holder[1] * state.block_size if holder is not None else None,
         touched=pool.touched[block],
-        life=tuple(line for event in recent if (line := life_line(event, block)) is not None),
+        life=tuple(line for event in recent if (line := _life(event, block)) is not None),
     )
 
 
+def _life(event: AnyEvent, block: int) -> str | None:
+    """As `life_line`, for events that are known to be part of the block's life."""
+    if isinstance(event, ev.Forked):
+        child, parent = sequence_name(event.child), sequence_name(event.parent)
+        return f"{event.step} shared with {child}, forked from {parent}"
+    return life_line(event, block)
+
+
 def life_line(event: AnyEvent, block: int) -> str | None:
-    """What an event did to a device block, in a few words; None if it did nothing to it."""
+    """What an event did to a device block, in a few words; None if it names it not, or did nothing to it. A
+    fork names no blocks."""
     match event:
         case ev.Allocated(blocks=blocks, sequence=sequence) if block in blocks:
             words = f"allocated to {sequence_name(sequence)}"

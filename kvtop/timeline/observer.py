@@ -56,7 +56,8 @@ class Observer:
             self._log.append(event)
         self._evicted = kind is ev.Evicted
         life = self._life
-        for block in _device_blocks(event):
+        blocks = self.state.sequence(event.child).table if kind is ev.Forked else _device_blocks(event)
+        for block in blocks:
             life[block] = (*life.get(block, ())[1 - LIFE_EVENTS :], event)
 
     def _note(self, event: AnyEvent) -> None:

@@ -372,11 +372,28 @@ def test_a_block_knows_the_block_before_it(recorded):
     assert seen(observer, block=9).block_detail.parent_block is None
 
 
+def test_a_fork_is_part_of_the_life_of_every_block_it_shares(recorded):
+    observer = observed(recorded)
+    recorded.engine.add(request(1, range(9)))
+    recorded.engine.add(request(2, range(30, 39)))
+    for _ in range(3):
+        recorded.engine.step()
+    recorded.scheduler.fork(sequence_id(2))
+    held = next(row.table.tolist() for row in seen(observer).sequences if row.name == "2.1")
+    told = [block for block in range(BLOCKS) if any("forked" in line for line in life(observer, block))]
+    assert told == sorted(held)
+    assert life(observer, held[0])[-1] == "3 shared with 2.1, forked from 2"
+
+
+def life(observer, block):
+    return seen(observer, block=block).block_detail.life
+
+
 def test_a_block_remembers_its_last_events(events):
     observer = Observer(BLOCKS, BLOCK_SIZE, HOST)
     for event in events:
         observer.hear(event)
-    stories = [seen(observer, block=block).block_detail.life for block in range(BLOCKS)]
+    stories = [life(observer, block) for block in range(BLOCKS)]
     assert max(map(len, stories)) == 8
     for story in stories:
         steps = [int(line.split()[0]) for line in story]

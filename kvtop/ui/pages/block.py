@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from kvtop.memory.events import request_of
 from kvtop.timeline.snapshot import BlockDetail, BlockState, Owner
 from kvtop.ui.pages.sections import (
@@ -16,7 +18,7 @@ from kvtop.ui.pages.sections import (
     wrapped,
 )
 from kvtop.ui.palette import ink_index
-from kvtop.ui.text import count, first_fit, visible
+from kvtop.ui.text import count, first_fit, fit, visible
 from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line
 
@@ -162,13 +164,17 @@ def _slots(view: View, detail: BlockDetail, room: int) -> list[Section]:
     if not detail.token_ids or detail.first_position is None:
         return []
     style, first = view.palette.style, detail.first_position
+    places = [count(first + offset) for offset in range(len(detail.token_ids))]
+    texts = [f"“{view.decode((token,))}”" for token in detail.token_ids]
+    ids = [f"#{token}" for token in detail.token_ids]
+    widths = [min(room, max(map(cell_len, column))) for column in (places, texts, ids)]
     parts: list[Words] = [
         (
-            (f"{count(first + offset)} ", style("faint")),
-            (f"“{view.decode((token,))}”", style("text")),
-            (f" #{token}", style("muted")),
+            (fit(place, widths[0], ">") + " ", style("faint")),
+            (fit(text, widths[1]) + " ", style("text")),
+            (fit(id_, widths[2]), style("muted")),
         )
-        for offset, token in enumerate(detail.token_ids)
+        for place, text, id_ in zip(places, texts, ids, strict=True)
     ]
     return [items("slots", parts, room, 9, view, least=0)]
 

@@ -100,8 +100,10 @@ def text_lines(
         if number >= len(lines):
             kept = list(lines)
         elif newest:
-            kept = list(lines[-number:])
-            kept[0] = tail(ELLIPSIS + kept[0], room)
+            # One line is filled to its end; of several only the last changes while the text grows.
+            kept = [tail(text, room)] if number == 1 else [*lines[-number:]]
+            if number > 1:
+                kept[0] = tail(ELLIPSIS + kept[0], room)
         else:
             kept = list(lines[:number])
             kept[-1] = head(kept[-1] + ELLIPSIS, room)

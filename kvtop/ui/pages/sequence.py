@@ -237,16 +237,18 @@ def _preemptions(
 def _preemption(view: View, snapshot: Snapshot, lost: Preemption, room: int, of: str) -> list[Words]:
     """One preemption in words: reason, then price."""
     style = view.palette.style
-    begin = f"step {count(lost.step)} "
+    begin = f"step {count(lost.step)}: "
     why = visible(lost.why)
     if lost.blocks_short and str(lost.blocks_short) not in why:
         why += f", {count(lost.blocks_short)} short"
     lines: list[Words] = []
-    for index, text in enumerate(wrapped(why, max(8, room - len(begin)))):
-        lines.append(((begin if index == 0 else " " * len(begin), style("faint")), (text, style("warning"))))
-    lasted = _lasted(snapshot.step, lost)
-    for text in wrapped(f"{_price(snapshot, lost, of)} · {lasted}", max(8, room - 2)):
-        lines.append((("  ", style("text")), *figures(view, text)))
+    for text in wrapped(why, max(8, room - len(begin))):
+        lead = " " * len(begin) if lines else begin
+        lines.append(((lead, style("faint")), (text, style("warning"))))
+    price, lasted = _price(snapshot, lost, of), _lasted(snapshot.step, lost)
+    whole = f"{price} · {lasted}"
+    for part in (whole,) if len(whole) <= room - 2 else (price, lasted):
+        lines += [(("  ", style("text")), *figures(view, text)) for text in wrapped(part, max(8, room - 2))]
     return lines
 
 

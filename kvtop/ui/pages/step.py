@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from kvtop.memory import events as ev
 from kvtop.memory.events import request_of
@@ -25,7 +26,11 @@ from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line
 from kvtop.ui.widgets.meters import Part
 
-HINT = "Arrows in the table select a sequence; Tab, arrows or a click in the map a block."
+HINT = "Arrows select a sequence, Tab and arrows a block."
+TALL = 14
+"""Lines from which on every sequence of the batch has one of its own."""
+COLUMNS = 48
+"""Cells that a line of the batch takes."""
 BAR_AT = 44
 """Cells from which on there are bars."""
 NOTED: tuple[tuple[type[ev.Event], str], ...] = (
@@ -54,7 +59,7 @@ def step_page(view: View, snapshot: Snapshot, width: int, height: int | None) ->
     else:
         sections += [_tokens(view, done, room), *_times(view, done, room)]
     if snapshot.reads:
-        sections.append(items("batch", [_name(view, read) for read in snapshot.reads], room, 2, view))
+        sections.append(_batch(view, snapshot, room, height))
     if done is not None:
         sections += [_read(view, snapshot, done, room), *_speed(view, done, room)]
     sections += [*_happened(view, snapshot, room), hint(view, HINT, room, 8)]
@@ -121,6 +126,29 @@ def _barred(
         line = (*share_bar(view, parts, total, room // 3), ("  ", view.palette.style("text")))
     left = room - sum(len(text) for text, _ in line)
     return one_line(label, line + figures(view, first_fit(words, left)), rank)
+
+
+def _batch(view: View, snapshot: Snapshot, room: int, height: int | None) -> Section:
+    """The sequences of the step: their names, and where there is room what attention read for each."""
+    names = [_name(view, read) for read in snapshot.reads]
+    if (height is not None and height < TALL) or room < COLUMNS:
+        return items("batch", names, room, 2, view)
+    style, each = view.palette.style, snapshot.source.bytes_per_block
+    widest = max(len(read.name) for read in snapshot.reads)
+    lines: list[Words] = []
+    for name, read in zip(names, snapshot.reads, strict=True):
+        words = f"{count(read.tokens):>8} positions {count(len(read.table)):>6} blocks"
+        if each is not None:
+            words += f" {size(read.tokens * each / snapshot.source.block_size):>10}"
+        pad = " " * (widest - len(read.name))
+        lines.append((*name, (pad, style("text")), *figures(view, words)))
+
+    def make(number: int) -> Sequence[Words]:
+        if number >= len(lines):
+            return lines
+        return [*lines[: number - 1], *items("", names[number - 1 :], room, 0, view).make(1)]
+
+    return Section("batch", len(lines), make, 6)
 
 
 def _name(view: View, read: Read) -> Words:
