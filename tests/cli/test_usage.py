@@ -14,7 +14,11 @@ WRONG = {
     "batch option alone": (("run", "--json"), "--json", "--batch"),
     "two formats": ((*NONE, "--json", "--csv"), "--json and --csv", ""),
     "tables as text": ((*NONE, "--tables"), "--tables", "--json"),
-    "two sizes": ((*NONE, "--blocks", "4", "--kv-memory", "1GiB"), "--blocks and --kv-memory", "one of them"),
+    "two sizes": (
+        (*NONE, "--blocks", "4", "--kv-memory", "1GiB"),
+        "--blocks and --kv-memory both set",
+        "one of them",
+    ),
     "memory without a model": ((*NONE, "--kv-memory", "1GiB"), "--kv-memory", "--blocks"),
     "utilization without a model": (
         (*NONE, "--memory-utilization", "0.5"),
@@ -32,6 +36,18 @@ WRONG = {
     "outputs nowhere": ((*NONE, "--outputs", "/no/such/x.json"), "/no/such", "folder"),
     "swap to nowhere": ((*NONE, "--preemption", "swap", "--host-blocks", "0"), "swap", "--host-blocks"),
     "speed in batch": ((*NONE, "--speed", "3"), "--speed", ""),
+    "screen option in batch": ((*NONE, "--theme", "dark"), "--theme is for the screen", ""),
+    "screen flag in batch": ((*NONE, "--no-mouse"), "--no-mouse is for the screen", ""),
+    "no such glyphs": (("run", "--glyphs", "runes"), "--glyphs", "braille"),
+    "too many pictures": (("run", "--fps", "61"), "--fps", "60"),
+    "no model name": (("run", "--model", ""), "--model", "no model is given"),
+    "no scenario name": ((*NONE, "--scenario", ""), "--scenario", "no scenario is given"),
+    "no file name": ((*NONE, "--outputs", ""), "--outputs", "no file is given"),
+    "three sizes": (
+        (*NONE, "--blocks", "4", "--kv-memory", "1GiB", "--memory-utilization", "0.5"),
+        "all set the size",
+        "one of them",
+    ),
     "unknown model": (("run", "--batch", "--model", "/no/such/model"), "/no/such/model", ""),
 }
 

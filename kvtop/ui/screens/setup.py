@@ -88,7 +88,7 @@ class Setup(ModalScreen[Settings | None]):
         self.page = 0
         self.places = [0] * len(PAGES)
         """The cursor's row on every page."""
-        self.message = f"Cannot be saved: {problems[0]}" if problems else ""
+        self._message = f"Cannot be saved: {problems[0]}" if problems else ""
         self._names = [name for name, _, error in themes if error is None]
         self._broken = [error.splitlines()[0] for _, _, error in themes if error is not None]
         self._preview = preview
@@ -199,14 +199,19 @@ class Setup(ModalScreen[Settings | None]):
                 text.append("██", Style(color=owner, bgcolor=palette.background))
         return text
 
-    def _note(self) -> Text:
-        """The newest message, or where settings are saved."""
+    @property
+    def message(self) -> str:
+        """What went wrong, or where settings are saved."""
         changes = differences(self.before, self.settings)
-        broken = f"Not among the themes: {self._broken[0]}" if self._broken and not changes else ""
-        if self.message or broken:
-            return Text(visible(self.message or broken), Style(color=self._ink("warning")))
-        what = f"{len(changes)} changed, s saves to " if changes else "Settings are in "
-        return Text(f"{what}{visible(_short(self.path))}", Style(color=self._ink("muted")))
+        if self._message:
+            return self._message.replace(f"{self.path.parent}/", "")
+        if self._broken and not changes:
+            return f"Not among the themes: {self._broken[0]}".replace(f"{self.path.parent}/", "")
+        return (f"{len(changes)} changed, s saves to " if changes else "Settings are in ") + _short(self.path)
+
+    def _note(self) -> Text:
+        wrong = self._message or (self._broken and self.settings == self.before)
+        return Text(visible(self.message), Style(color=self._ink("warning" if wrong else "muted")))
 
     # -- actions ------------------------------------------------------------------------------------------
 
@@ -247,7 +252,7 @@ class Setup(ModalScreen[Settings | None]):
         self._show()
 
     def _set(self, settings: Settings) -> None:
-        self.settings, self.message = settings, ""
+        self.settings, self._message = settings, ""
         self.palette = self._preview(settings)
         self._show()
 
@@ -260,7 +265,7 @@ class Setup(ModalScreen[Settings | None]):
         try:
             save_settings(changes, self.path)
         except SaveError as error:
-            self.message = str(error)
+            self._message = str(error)
             self._show()
             return
         self.dismiss(self.settings)
@@ -273,13 +278,13 @@ class Setup(ModalScreen[Settings | None]):
 
     def on_click(self, event: events.Click) -> None:
         """A row, or a page's name."""
-        if event.widget is None or event.widget.id not in ("setup-list", "setup-tabs"):
-            return
-        if event.widget.id == "setup-tabs":
+        widget, region = self.get_widget_at(event.screen_x, event.screen_y)
+        x, y = event.screen_x - region.x, event.screen_y - region.y
+        if widget.id == "setup-tabs":
             edges = accumulate(cell_len(title) + 3 for title in PAGES)
-            self.page = next((number for number, edge in enumerate(edges) if event.x < edge), self.page)
+            self.page = next((number for number, edge in enumerate(edges) if x < edge), self.page)
             self._show()
-        elif event.y < len(self._lines) and (place := self._lines[event.y]) is not None:
+        elif widget.id == "setup-list" and y < len(self._lines) and (place := self._lines[y]) is not None:
             again = place == self.place
             self.place = place
             if again or self.page == 1:
