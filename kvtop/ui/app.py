@@ -347,8 +347,7 @@ class KvtopApp(CommandApp):
         self.select(Selection(row.key if row is not None else None, self.selection.block), draw=False)
         # The answer to a command is not covered by its consequence, nor what is being typed.
         if row is None and not self.notice_shown and self.screen is self.dashboard:
-            name = f"{key.request}.{key.branch}" if key.branch else str(key.request)
-            self.tell(f"{name} has left" if alive is None else f"{name} is filtered out now")
+            self.tell(f"{key.name} has left" if alive is None else f"{key.name} is filtered out now")
 
     def select(self, selection: Selection, *, draw: bool = True) -> None:
         """Select a row and a block, and ask the session for their details."""

@@ -8,10 +8,10 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from kvtop.ui.glyphs import owner_mark
-from kvtop.ui.ordering import ARRIVAL, ID, STATES, descends, shown_columns
+from kvtop.ui.ordering import ARRIVAL, BY_ID, ID, STATES, descends, shown_columns
 from kvtop.ui.palette import ink_index
-from kvtop.ui.rows import BRANCH, RowKey, TableRow, is_tagged
-from kvtop.ui.text import fit, head, tail, visible
+from kvtop.ui.rows import BRANCH, RowKey, TableOrder, TableRow, is_tagged
+from kvtop.ui.text import first_fit, fit, head, tail, visible
 from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line, LineBuilder
 
@@ -20,6 +20,8 @@ GUTTER = 2
 TEXT_MINIMUM = 12
 LABEL = 16
 """Cells that a request's label gets before its text."""
+QUOTED = 20
+"""Cells of a filter or a search that the heading shows."""
 FOLDED, UNFOLDED = "▸", "▾"
 TAGGED, FOUND, HOLDS = "◆", "»", "◂"
 """Marks of a row: a person tagged it, a search found it, it holds the selected block."""
@@ -191,3 +193,32 @@ def kind(row: TableRow) -> str:
             return f"{one.beam_width} beams" if beams else f"{one.n} samples"
         return "beam" if beams else "sample"
     return "fork" if one.branch else ""
+
+
+# -- around the rows --------------------------------------------------------------------------------------
+
+
+def order_words(order: TableOrder) -> list[str]:
+    """What the heading says of an order: sort, filter and search, where there are."""
+    words = []
+    if order.sort != ARRIVAL or order.inverted:
+        name = BY_ID[order.sort].head if order.sort != ARRIVAL else ARRIVAL
+        words.append(f"sort {name} {DOWN if descends(order.sort, order.inverted) else UP}")
+    if order.filter:
+        words.append(f"filter {_quoted(order.filter)}")
+    if order.search:
+        words.append(f"search {_quoted(order.search)}")
+    return words
+
+
+def _quoted(text: str) -> str:
+    return f"“{head(visible(text), QUOTED)}”"
+
+
+def empty_line(view: View, width: int) -> Line:
+    """Why there is no row."""
+    words = "no sequences"
+    if view.order.filter:
+        long = f"nothing matches {_quoted(view.order.filter)}: F4, then Esc, shows all again"
+        words = first_fit([long, "F4 Esc shows all"], width - 2)
+    return LineBuilder().put(f"  {words}", view.palette.style("faint")).line()

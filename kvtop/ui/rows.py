@@ -28,6 +28,11 @@ class RowKey(NamedTuple):
     request: int
     branch: int | None
 
+    @property
+    def name(self) -> str:
+        """As the sequence's own: `42`, or `42.1` for a branch."""
+        return f"{self.request}.{self.branch}" if self.branch else str(self.request)
+
 
 class GroupFigures(NamedTuple):
     """What a group holds, each block counted once. None where it holds nothing, or it is not published."""

@@ -22,7 +22,7 @@ LONGEST = 200
 """Characters that the line takes."""
 ROOM = 24
 """Cells that what is typed and the word at the right keep before keys are named."""
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.2
 """How often the word at the right is asked for while nobody types."""
 
 _BREAKS = re.compile(r"[\r\n\t]+")
@@ -95,6 +95,7 @@ class LineInput(Overlay[None]):
             LineKey((), "Esc", "Clear", self.action_clear),
         )
         self._places: list[tuple[int, int, LineKey]] = []
+        self._shown = ("", False)
         moves = {"up": -1, "down": 1, "pageup": -body.page(), "pagedown": body.page()}
         self._do: dict[str, Callable[[], None]] = {key: entry.do for entry in extra for key in entry.keys}
         for key, rows in moves.items():
@@ -133,7 +134,10 @@ class LineInput(Overlay[None]):
 
     def _show_word(self) -> None:
         """What has come of the text."""
-        text, warning = self._word()
+        word = text, warning = self._word()
+        if word == self._shown:
+            return
+        self._shown = word
         ink = self._palette.style("warning" if warning else "muted", bold=warning)
         self.query_one("#line-word", Static).update(Text(f" {text} " if text else "", ink))
 

@@ -9,19 +9,17 @@ from textual import events
 from textual.geometry import NULL_REGION, Region
 
 from kvtop.timeline.snapshot import BlockDetail
-from kvtop.ui.ordering import ARRIVAL, BY_ID, DEFAULT_COLUMNS, descends, next_place
-from kvtop.ui.row_lines import DOWN, GUTTER, UP, RowLines
+from kvtop.ui.ordering import ARRIVAL, BY_ID, DEFAULT_COLUMNS, next_place
+from kvtop.ui.row_lines import GUTTER, RowLines, empty_line, order_words
 from kvtop.ui.rows import RowKey, TableRow, row_for, toggled
-from kvtop.ui.text import count, first_fit, head, visible
+from kvtop.ui.text import count, first_fit
 from kvtop.ui.view import Selection, View
-from kvtop.ui.widgets.lines import Line, LineBuilder
+from kvtop.ui.widgets.lines import Line
 from kvtop.ui.widgets.panel import PanelBody
 
 if TYPE_CHECKING:
     from kvtop.ui.app import KvtopApp
 
-QUOTED = 20
-"""Cells of a filter or a search that the heading shows."""
 WHEEL = 3
 """Rows that the mouse wheel scrolls."""
 
@@ -67,23 +65,12 @@ class SequenceTable(PanelBody):
             number = f"{count(sum(map(_stands_for, view.rows)))} of {number}"
         title = f"Sequences ({number})"
         if self.following and self._key is not None:
-            title += f" · following {_name(self._key)}"
-        words = self._words(view)
+            title += f" · following {self._key.name}"
+        words = order_words(view.order)
+        if (below := len(view.rows) - self.top - self._room()) > 0:
+            words.append(f"{count(below)} more below")
         room = self.extent.width - len(title) - 8
         return title, first_fit(["   ".join(words[:end]) for end in range(len(words), -1, -1)], room)
-
-    def _words(self, view: View) -> list[str]:
-        """What the heading says at the right, the most important first."""
-        order, words = view.order, []
-        if order.sort != ARRIVAL or order.inverted:
-            name = BY_ID[order.sort].head if order.sort != ARRIVAL else ARRIVAL
-            words.append(f"sort {name} {DOWN if descends(order.sort, order.inverted) else UP}")
-        if order.filter:
-            words.append(f"filter {_quoted(order.filter)}")
-        if order.search:
-            words.append(f"search {_quoted(order.search)}")
-        below = len(view.rows) - self.top - self._room()
-        return [*words, f"{count(below)} more below"] if below > 0 else words
 
     def _room(self) -> int:
         """Rows under the head."""
@@ -101,7 +88,7 @@ class SequenceTable(PanelBody):
         for row in view.rows[self.top : self.top + room]:
             lines.append(drawn.row(row, selected=row.key == key, found=searching and row.key in matches))
         if not view.rows and view.snapshot is not None and height > 1:
-            lines.append(_empty(view, width))
+            lines.append(empty_line(view, width))
         return lines
 
     # -- cursor and scrolling -----------------------------------------------------------------------------
@@ -390,25 +377,6 @@ class SequenceTable(PanelBody):
 def _stands_for(row: TableRow) -> int:
     """How many sequences a row is the only one to show."""
     return len(row.sequences) if row.folded else int(row.figures is None)
-
-
-def _name(key: RowKey) -> str:
-    return f"{key.request}.{key.branch}" if key.branch else str(key.request)
-
-
-def _quoted(text: str) -> str:
-    return f"“{head(visible(text), QUOTED)}”"
-
-
-def _empty(view: View, width: int) -> Line:
-    """Why there is no row."""
-    words = "no sequences"
-    if view.order.filter:
-        quoted = _quoted(view.order.filter)
-        words = first_fit(
-            [f"nothing matches {quoted}: F4, then Esc, shows all again", "F4 Esc shows all"], width - 2
-        )
-    return LineBuilder().put(f"  {words}", view.palette.style("faint")).line()
 
 
 def _owners(detail: BlockDetail) -> set[RowKey]:
