@@ -177,4 +177,4 @@ def test_folders_are_the_platforms_unless_the_environment_says_otherwise(tmp_pat
 def test_names_are_those_of_the_screen() -> None:
     assert tuple(preset.id for preset in presets.PRESETS) == module.PRESETS
     assert tuple(column.id for column in ordering.COLUMNS) == module.COLUMNS
-    assert ordering.DEFAULT_COLUMNS == Settings().columns
+    assert Settings().columns == ordering.DEFAULT_COLUMNS

@@ -152,9 +152,9 @@ async def test_keys_are_listed_with_the_ids_of_their_actions(drive, session) -> 
     async with drive(session, (80, 24)) as driven:
         await driven.press("f2", "shift+tab")
         seen: set[str] = set()
-        for _ in ACTIONS:
+        for _ in range(len(ACTIONS) // 5):
             seen |= {action.id for action in ACTIONS for line in driven.lines if f"  {action.id} " in line}
-            await driven.press("down")
+            await driven.press("pagedown")
         assert seen == {action.id for action in ACTIONS}
         assert 'fork = ["F6", "x"]' in shown(driven)
         await driven.press("enter", "left", "right")
