@@ -41,6 +41,21 @@ def locality(table: Blocks) -> Locality:
     return Locality(len(table), breaks + 1, int(table.max()) - int(table.min()) + 1)
 
 
+def run_counts(tables: Sequence[Blocks]) -> NDArray[np.int64]:
+    """The number of runs of each table; 0 for an empty one."""
+    lengths = np.array([len(table) for table in tables], np.int64)
+    counts = np.zeros(len(tables), np.int64)
+    filled = np.flatnonzero(lengths)
+    if len(filled):
+        whole = np.concatenate([tables[place] for place in filled])
+        starts = np.concatenate(([0], np.cumsum(lengths[filled])[:-1]))
+        breaks = np.ones(len(whole), np.bool_)
+        breaks[1:] = np.diff(whole) != 1
+        breaks[starts] = True
+        counts[filled] = np.add.reduceat(breaks, starts, dtype=np.int64)
+    return counts
+
+
 @dataclass(frozen=True, slots=True)
 class Readers:
     """Which blocks a step's attention read, and for how many sequences."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kvtop.analysis.locality import access_path, locality, readers
+from kvtop.analysis.locality import access_path, locality, readers, run_counts
 
 
 def table(*blocks: int):
@@ -25,6 +25,13 @@ def table(*blocks: int):
 def test_runs_count_up_by_one(blocks, runs, span, adjacent) -> None:
     found = locality(table(*blocks))
     assert (found.blocks, found.runs, found.span, found.adjacent) == (len(blocks), runs, span, adjacent)
+
+
+def test_runs_of_many_tables_are_those_of_each() -> None:
+    tables = [table(4, 5, 9), table(), table(10, 11), table(3), table(), table(4, 2)]
+    assert run_counts(tables).tolist() == [locality(one).runs for one in tables] == [2, 0, 1, 1, 0, 2]
+    assert run_counts([table()]).tolist() == [0]
+    assert run_counts([]).tolist() == []
 
 
 def test_the_mean_run() -> None:
