@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
+from textual.geometry import Region
 from textual.strip import Strip
 
 from kvtop.ui.filters import AsciiFilter, NoColourFilter, ascii_text, line_filters
@@ -191,6 +192,8 @@ async def test_no_color_leaves_no_colour_on_the_screen(drive, session, monkeypat
     monkeypatch.setenv("NO_COLOR", "1")
     async with drive(session, (100, 30)) as driven:
         assert driven.app.palette.mono
+        (behind, *_) = driven.app.dashboard.render_lines(Region(0, 0, 100, 30))
+        assert all(style is None or style.color is style.bgcolor is None for _, style, _ in behind)
         for keys in (("down",), ("f1",), ("escape", "f2"), ("escape", "a")):
             await driven.press(*keys)
             for strip in driven.app.screen._compositor.render_strips():

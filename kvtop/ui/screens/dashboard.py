@@ -15,6 +15,7 @@ from textual.strip import Strip
 
 from kvtop.session.session import Notice
 from kvtop.ui.actions import Action
+from kvtop.ui.filters import filter_strips
 from kvtop.ui.paint import PlacedRow, paint
 from kvtop.ui.presets import BY_ID, PRESETS, Placed, Preset, arrange
 from kvtop.ui.rows import RowKey
@@ -120,7 +121,8 @@ class Dashboard(Screen[None], inherit_bindings=False):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Blank: the parts cover it."""
-        return [Strip.blank(crop.width, self.kvtop.palette.style("text"))] * crop.height
+        blank = Strip.blank(crop.width, self.kvtop.palette.style("text"))
+        return filter_strips(self.app, [blank]) * crop.height
 
     def compose(self) -> ComposeResult:
         yield from self.parts
@@ -402,12 +404,6 @@ class Dashboard(Screen[None], inherit_bindings=False):
             self.kvtop.select(Selection(selection.row, None))
         else:
             self.kvtop.select(Selection())
-
-    def on_block_map_moved(self, message: BlockMap.Moved) -> None:
-        self.kvtop.select(Selection(self.kvtop.selection.row, message.block))
-
-    def on_block_map_zoomed(self) -> None:
-        self.draw_again()
 
     def on_event_log_scrolled(self) -> None:
         self.draw_again()
