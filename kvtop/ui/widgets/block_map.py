@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import numpy as np
 from textual import events
-from textual.message import Message
 from textual.strip import Strip
 
 from kvtop.timeline.snapshot import Snapshot
@@ -17,9 +18,12 @@ from kvtop.ui.map.looks import MapTables
 from kvtop.ui.palette import Palette
 from kvtop.ui.rows import blocks_of
 from kvtop.ui.text import visible, wrap
-from kvtop.ui.view import View
+from kvtop.ui.view import Selection, View
 from kvtop.ui.widgets.lines import Line, LineBuilder, to_strip
 from kvtop.ui.widgets.panel import Legend, PanelBody
+
+if TYPE_CHECKING:
+    from kvtop.ui.app import KvtopApp
 
 PAN = 4
 """Lines that the wheel scrolls a window with Shift or Ctrl."""
@@ -31,16 +35,6 @@ class BlockMap(PanelBody):
     The whole pool is shown, or, zoomed in, a window of it. The window follows the cursor; the wheel and the
     mouse look elsewhere without it.
     """
-
-    class Moved(Message):
-        """The cursor is on another block."""
-
-        def __init__(self, block: int | None) -> None:
-            super().__init__()
-            self.block = block
-
-    class Zoomed(Message):
-        """The map shows another part of the pool, or in another scale."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -61,6 +55,11 @@ class BlockMap(PanelBody):
         self._pointer: tuple[int, int] | None = None
         self._tip: tuple[int, int, str] | None = None
         """Place and text of what is said about the cell under the mouse."""
+
+    @property
+    def kvtop(self) -> KvtopApp:
+        """The app, which has the selection."""
+        return cast("KvtopApp", self.app)
 
     def heading(self, view: View) -> tuple[str, str]:
         if view.snapshot is None or self.geometry is None:
@@ -228,7 +227,7 @@ class BlockMap(PanelBody):
             self._zoom(1, blocks[0])
             return
         again = len(blocks) == 2 and self.view.selection.block == blocks[0]
-        self.post_message(self.Moved(blocks[-1 if again else 0] if blocks else None))
+        self._select(blocks[-1 if again else 0] if blocks else None)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Zoom in on what is under the mouse; with Shift or Ctrl, scroll back."""
@@ -246,7 +245,7 @@ class BlockMap(PanelBody):
         if event.shift or event.ctrl:
             if self._window is not None:
                 self._window = scrolled(geometry, -step * PAN)
-                self.post_message(self.Zoomed())
+                self.kvtop.dashboard.draw_again()
             return
         items = geometry.items_at(event.x, event.y)
         self._zoom(step, geometry.block_of(items[0]) if items else None)
@@ -272,7 +271,7 @@ class BlockMap(PanelBody):
             if scale == fit
             else zoomed(geometry.blocks, geometry.width, geometry.height, scale, around=block, row=row)
         )
-        self.post_message(self.Zoomed())
+        self.kvtop.dashboard.draw_again()
         return True
 
     def do_expand(self) -> None:
@@ -298,10 +297,11 @@ class BlockMap(PanelBody):
         view, geometry = self.view, self.geometry
         if view is None or view.snapshot is None or geometry is None:
             return
-        block = view.selection.block
+        selection = self.kvtop.selection
+        block = selection.block
         if block is None:
-            lit = blocks_of(view.snapshot, view.selection.row) if view.selection.row is not None else None
-            self.post_message(self.Moved(int(np.argmax(lit)) if lit is not None else geometry.first))
+            lit = blocks_of(view.snapshot, selection.row) if selection.row is not None else None
+            self._select(int(np.argmax(lit)) if lit is not None else geometry.first)
             return
         item, items = block // geometry.each, -(-geometry.blocks // geometry.each)
         target = item + dx + dy * geometry.columns
@@ -310,7 +310,11 @@ class BlockMap(PanelBody):
                 return
             target = max(0, min(target, items - 1))
         if target != item:
-            self.post_message(self.Moved(target * geometry.each))
+            self._select(target * geometry.each)
+
+    def _select(self, block: int | None) -> None:
+        """Put the cursor on a block, or let go of it."""
+        self.kvtop.select(Selection(self.kvtop.selection.row, block))
 
     def page(self) -> int:
         """Half of what is shown, in lines of blocks."""
