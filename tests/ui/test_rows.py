@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kvtop.config import settings
-from kvtop.ui.ordering import BY_ID, COLUMNS, DEFAULT_COLUMNS, Pattern, next_place, shown_columns
+from kvtop.config import settings, state
+from kvtop.ui.ordering import ARRIVAL, BY_ID, COLUMNS, DEFAULT_COLUMNS, Pattern, next_place, shown_columns
 from kvtop.ui.rows import (
     RowKey,
     TableOrder,
@@ -200,6 +200,7 @@ def test_columns_that_do_not_fit_are_dropped_in_turn_but_never_the_sorted_one() 
 def test_settings_know_the_tables_columns() -> None:
     assert tuple(column.id for column in COLUMNS) == settings.COLUMNS
     assert settings.Settings().columns == DEFAULT_COLUMNS
+    assert set(state.SORTS) == {ARRIVAL, *BY_ID}
 
 
 # -- filter and search ------------------------------------------------------------------------------------
