@@ -270,7 +270,7 @@ async def test_a_selected_block_shows_owners_tokens_and_life(drive, session) -> 
         assert f"ref count {detail.ref_count}" in driven.text
         for owner in detail.owners[:3]:
             assert f"{owner.name}[{owner.logical}]" in driven.text
-        assert "“ the people of this" in driven.text
+        assert f"“{session.text(detail.token_ids[:3])}" in driven.text
         assert "allocated" in driven.text
         assert "◂" in row_of(driven.lines, detail.owners[0].name)
         await driven.press("escape")
@@ -387,7 +387,7 @@ async def test_one_panel_at_a_time_where_there_is_little_room(drive, session) ->
         await driven.press("tab")
         assert "Events" in driven.text
         await driven.press("tab")
-        assert "Selected" in driven.text
+        assert "Step 300" in driven.text
         await driven.press("tab", "right")
         assert "Blocks (" in driven.text
         assert "Selected: block 0" in driven.text

@@ -18,7 +18,7 @@ from kvtop.ui.pages.sections import (
     wrapped,
 )
 from kvtop.ui.palette import ink_index
-from kvtop.ui.text import count, first_fit, fit, visible
+from kvtop.ui.text import count, first_fit, fit, head, visible
 from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line
 
@@ -34,8 +34,6 @@ INKS = {
     BlockState.USED: "used",
     BlockState.SHARED: "primary",
 }
-TALL = 14
-"""Lines from which on every token has a place of its own."""
 SHORT = 8
 """Digits of a hash where there is little room."""
 
@@ -50,9 +48,8 @@ def block_page(view: View, detail: BlockDetail, step: int, width: int, height: i
         *_tokens(view, detail, room),
         *_hashes(view, detail, room),
         _life(view, detail, room),
+        *_slots(view, detail, room),
     ]
-    if height is None or height >= TALL:
-        sections += _slots(view, detail, room)
     return page(sections, height, view.palette)
 
 
@@ -122,19 +119,20 @@ def _hashes(view: View, detail: BlockDetail, room: int) -> list[Section]:
         why = "none: it is not full yet" if detail.fill < detail.block_size else "none"
         words = f"{why}, so nobody can find it" if room >= len(why) + 25 else why
         return [text_lines("hash", words, style("faint"), room, 4)]
-    own = hex_of(detail.hash)
-    after = "first block of its prompt"
-    if detail.parent_hash is not None:
-        where = "not cached" if detail.parent_block is None else f"block {detail.parent_block}"
-        after = f"{hex_of(detail.parent_hash)}, {where}"
-        short = f"{own[:SHORT]}… after {hex_of(detail.parent_hash)[:SHORT]}…, {where}"
-        whole = f"{own} after {after}"
+    own, parent = hex_of(detail.hash), detail.parent_hash
+    if parent is None:
+        before = ["first block of its prompt", "first block"]
+        shorts = [f"{own[:SHORT]}…, {words}" for words in before]
     else:
-        short, whole = f"{own[:SHORT]}…, {after}", f"{own}, {after}"
-    parts = [((own, style("text")),), ((f"after {after}" if detail.parent_hash else after, style("muted")),)]
+        where = "not cached" if detail.parent_block is None else f"block {detail.parent_block}"
+        before = [f"after {hex_of(parent)}, {where}", f"after {where}"]
+        shorts = [f"{own[:SHORT]}… after {hex_of(parent)[:SHORT]}…, {where}", f"{own[:SHORT]}… {before[1]}"]
+    whole = f"{own}{' ' if parent else ', '}{before[0]}"
     if len(whole) <= room:
         return [text_lines("hash", whole, style("text"), room, 4)]
-    return [Section("hash", 2, lambda number: parts if number > 1 else [((short, style("text")),)], 4)]
+    short: Words = ((first_fit(shorts, room), style("text")),)
+    both: list[Words] = [((head(own, room), style("text")),), ((first_fit(before, room), style("muted")),)]
+    return [Section("hash", 2, lambda number: both if number > 1 else [short], 4)]
 
 
 def _life(view: View, detail: BlockDetail, room: int) -> Section:

@@ -27,8 +27,6 @@ from kvtop.ui.widgets.lines import Line
 from kvtop.ui.widgets.meters import Part
 
 HINT = "Arrows select a sequence, Tab and arrows a block."
-TALL = 14
-"""Lines from which on every sequence of the batch has one of its own."""
 COLUMNS = 48
 """Cells that a line of the batch takes."""
 BAR_AT = 44
@@ -59,7 +57,7 @@ def step_page(view: View, snapshot: Snapshot, width: int, height: int | None) ->
     else:
         sections += [_tokens(view, done, room), *_times(view, done, room)]
     if snapshot.reads:
-        sections.append(_batch(view, snapshot, room, height))
+        sections.append(_batch(view, snapshot, room))
     if done is not None:
         sections += [_read(view, snapshot, done, room), *_speed(view, done, room)]
     sections += [*_happened(view, snapshot, room), hint(view, HINT, room, 8)]
@@ -128,11 +126,12 @@ def _barred(
     return one_line(label, line + figures(view, first_fit(words, left)), rank)
 
 
-def _batch(view: View, snapshot: Snapshot, room: int, height: int | None) -> Section:
+def _batch(view: View, snapshot: Snapshot, room: int) -> Section:
     """The sequences of the step: their names, and where there is room what attention read for each."""
     names = [_name(view, read) for read in snapshot.reads]
-    if (height is not None and height < TALL) or room < COLUMNS:
-        return items("batch", names, room, 2, view)
+    plain = items("batch", names, room, 2, view)
+    if room < COLUMNS:
+        return plain
     style, each = view.palette.style, snapshot.source.bytes_per_block
     widest = max(len(read.name) for read in snapshot.reads)
     lines: list[Words] = []
@@ -146,9 +145,11 @@ def _batch(view: View, snapshot: Snapshot, room: int, height: int | None) -> Sec
     def make(number: int) -> Sequence[Words]:
         if number >= len(lines):
             return lines
-        return [*lines[: number - 1], *items("", names[number - 1 :], room, 0, view).make(1)]
+        rest = items("", names[max(0, number - 1) :], room, 0, view)
+        # Lines of their own for some, but only if all the others are still named.
+        return [*lines[: number - 1], *rest.make(1)] if rest.wanted == 1 else plain.make(number)
 
-    return Section("batch", len(lines), make, 6)
+    return Section("batch", max(len(lines), plain.wanted), make, 6, least=plain.wanted)
 
 
 def _name(view: View, read: Read) -> Words:
