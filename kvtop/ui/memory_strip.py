@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import groupby
 
 import numpy as np
 from rich.style import Style
@@ -48,8 +47,8 @@ def parts_of(held: Reservation) -> list[Part]:
     return parts
 
 
-def cells_of(parts: Sequence[Part], slots: int, cells: int) -> list[Part]:
-    """The part that each of `cells` equal cells of a pool of `slots` belongs to.
+def runs_of(parts: Sequence[Part], slots: int, cells: int) -> list[tuple[Part, int]]:
+    """How many of `cells` equal cells of a pool of `slots` each part gets, in order.
 
     Ends are rounded from the beginning of the strip, so no error adds up; a part below half a cell may not be
     seen. Cells beyond all parts are free.
@@ -57,9 +56,10 @@ def cells_of(parts: Sequence[Part], slots: int, cells: int) -> list[Part]:
     if slots < 1 or cells < 1:
         return []
     ends = np.rint(np.cumsum([part.slots for part in parts]) * cells / slots).astype(int)
-    numbers = np.diff(np.minimum(ends, cells), prepend=0)
-    found = [part for part, number in zip(parts, numbers.tolist(), strict=True) for _ in range(number)]
-    return found + [Part(0, Fill.FREE)] * (cells - len(found))
+    numbers = np.diff(np.minimum(ends, cells), prepend=0).tolist()
+    runs = [(part, number) for part, number in zip(parts, numbers, strict=True) if number]
+    left = cells - sum(numbers)
+    return [*runs, (Part(left, Fill.FREE), left)] if left else runs
 
 
 def strip_lines(view: View, held: Reservation, width: int, rows: int) -> list[Line]:
@@ -68,37 +68,22 @@ def strip_lines(view: View, held: Reservation, width: int, rows: int) -> list[Li
     A request's name stands where its slots begin, if it fits.
     """
     inner = max(1, width - 2)
-    cells = cells_of(parts_of(held), held.slots, inner * rows)
-    names = _names(cells)
     blank = (" ", view.palette.style("text"))
-    lines: list[Line] = []
-    for row in range(rows):
-        start = row * inner
-        line = [blank]
-        place = start
-        for part, run in groupby(cells[start : start + inner]):
-            length = len(list(run))
-            name = names.get(place, "")
-            glyph, style = look(view, part)
-            if name and len(name) < length:
-                line.append((name, _named(view, part)))
-                length -= len(name)
-                place += len(name)
-            line.append((glyph * length, style))
-            place += length
-        lines.append((*line, blank))
-    return lines
-
-
-def _names(cells: Sequence[Part]) -> dict[int, str]:
-    """Where the name of each request stands: at the first cell of its slots."""
-    names: dict[int, str] = {}
-    last = -1
-    for place, part in enumerate(cells):
-        if part.request not in (last, -1):
-            names[place] = str(part.request)
+    lines: list[list[tuple[str, Style]]] = [[blank] for _ in range(rows)]
+    place, last = 0, -1
+    for part, number in runs_of(parts_of(held), held.slots, inner * rows):
+        name = str(part.request) if part.request not in (last, -1) else ""
         last = part.request
-    return names
+        glyph, style = look(view, part)
+        while number:
+            row, column = divmod(place, inner)
+            here = min(number, inner - column)
+            if name and len(name) < here:
+                lines[row] += [(name, _named(view, part)), (glyph * (here - len(name)), style)]
+            else:
+                lines[row].append((glyph * here, style))
+            place, number, name = place + here, number - here, ""
+    return [(*line, blank) for line in lines]
 
 
 def _named(view: View, part: Part) -> Style:

@@ -48,6 +48,8 @@ def head(text: str, width: int) -> str:
         return text
     if width < 1:
         return ""
+    if text.isascii() and text.isprintable():
+        return text[: width - 1] + ELLIPSIS
     used, out = 0, []
     for character in text:
         size = get_character_cell_size(character)

@@ -7,10 +7,14 @@ import dataclasses
 import pytest
 
 from kvtop.analysis.reservations import Region, Reservation
-from kvtop.ui.memory_strip import Fill, Part, cells_of, parts_of
+from kvtop.ui.memory_strip import Fill, Part, parts_of, runs_of
 from tests.ui.fake_session import FakeSession
 
 # -- the strip --------------------------------------------------------------------------------------------
+
+
+def cells_of(parts: list[Part], slots: int, cells: int) -> list[Part]:
+    return [part for part, number in runs_of(parts, slots, cells) for _ in range(number)]
 
 
 def fills(parts: list[Part]) -> str:

@@ -50,6 +50,7 @@ class KernelReads(PanelBody):
         """The line on which the first sequence stands."""
         self._in_sight = 0
         self._reveal = False
+        self._pairs: dict[tuple[str, str], Style] = {}
 
     def heading(self, view: View) -> tuple[str, str]:
         snapshot = view.snapshot
@@ -191,7 +192,12 @@ class KernelReads(PanelBody):
         return palette.refs[code - 1] if code > 0 else palette.track if code == 0 else palette.background
 
     def _pair(self, view: View, upper: int, lower: int) -> Style:
-        return Style(color=self._ink(view, upper), bgcolor=self._ink(view, lower))
+        """The style of a cell with two blocks."""
+        inks = self._ink(view, upper), self._ink(view, lower)
+        style = self._pairs.get(inks)
+        if style is None:
+            style = self._pairs[inks] = Style(color=inks[0], bgcolor=inks[1])
+        return style
 
     def _mark(self, view: View, code: int) -> Style:
         return Style(color=self._ink(view, code or OTHER), bgcolor=view.palette.background)
@@ -260,8 +266,7 @@ class KernelReads(PanelBody):
             "SPAN": count(lie.span),
             "BYTES": size(read.tokens * per_block / snapshot.source.block_size) if per_block else "-",
         }
-        for name, cells in columns:
-            line.cell(figures[name], cells, ink("text", ground), ">")
+        line.put("".join([figures[name].rjust(cells) for name, cells in columns]), ink("text", ground))
         where = access_path(read.table, snapshot.counters.total_blocks, max(1, path))
         line.put("  ", ink("text", ground)).put(
             line_of_eighths(where, view.glyphs), view.palette.chip(owner, ground)

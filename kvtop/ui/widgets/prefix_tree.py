@@ -172,16 +172,17 @@ class PrefixTree(PanelBody):
         begin, end = first.depth, first.depth + len(nodes)
         size = snapshot.source.block_size
         text = ink("text" if references else "muted", ground)
-        line.cell(f" {count(begin * size)}-{count(end * size - 1)}", TOKENS, text, ">")
-        line.cell(str(len(nodes)) if row.folded else "", NUMBER, text, ">")
-        line.cell(str(references), REF, plain if references else ink("faint", ground), ">")
+        tokens = f" {count(begin * size)}-{count(end * size - 1)}"
+        number = len(nodes) if row.folded else ""
+        line.put(f"{tokens:>{TOKENS}}{number:>{NUMBER}}", text)
+        line.put(f"{references:>{REF}}", plain if references else ink("faint", ground))
         equal = tree.equal(row)
         if width >= WITH_EQUAL:
-            line.cell(count(len(equal)) if equal else "", EQUAL, ink("muted", ground), ">")
+            line.put(f"{len(equal) or '':>{EQUAL}}", ink("muted", ground))
         hits = _span([node.hits for node in nodes])
-        line.cell(hits, HITS, ink("faint" if hits == "0" else "good", ground), ">")
-        idle = "" if references else count(snapshot.step - max(node.touched for node in nodes))
-        line.cell(idle, IDLE, ink("muted", ground), ">").put("  ", text)
+        line.put(f"{hits:>{HITS}}", ink("faint" if hits == "0" else "good", ground))
+        idle = "" if references else count(snapshot.step - max([node.touched for node in nodes]))
+        line.put(f"{idle:>{IDLE}}  ", ink("muted", ground))
         if equal and not row.folded:
             line.put(f"= {ranges([node.block for node in equal], most=EQUALS)}  ", ink("faint", ground))
         room = max(0, width - line.width)
