@@ -56,8 +56,7 @@ class Observer:
             self._log.append(event)
         self._evicted = kind is ev.Evicted
         life = self._life
-        blocks = self.state.sequence(event.child).table if kind is ev.Forked else _device_blocks(event)
-        for block in blocks:
+        for block in self._touched(event):
             life[block] = (*life.get(block, ())[1 - LIFE_EVENTS :], event)
 
     def _note(self, event: AnyEvent) -> None:
@@ -74,6 +73,19 @@ class Observer:
             group = self.state.requests[event.request].sequences.values()
             held = dict.fromkeys(block for sequence in group for block in sequence.table)
             self._flash(FlashKind.PREEMPTED, tuple(held))
+
+    def _touched(self, event: AnyEvent) -> Sequence[int]:
+        """The device blocks whose life an event, which the fold has taken in, is part of."""
+        if isinstance(event, _BLOCK_EVENTS):
+            on_host = isinstance(event, ev.Released | ev.Freed) and event.tier is ev.Tier.HOST
+            return () if on_host else event.blocks
+        if isinstance(event, ev.Copied):
+            return event.source, event.destination
+        if isinstance(event, ev.SwappedOut | ev.SwappedIn):
+            return event.device_blocks
+        if isinstance(event, ev.Forked):
+            return self.state.sequence(event.child).table
+        return ()
 
     def _flash(self, kind: FlashKind, blocks: tuple[int, ...]) -> None:
         self._flashed += 1
@@ -154,15 +166,3 @@ class Observer:
             reads = build.reads(self.state)
             self._reads = self.state.last_step, reads
         return reads
-
-
-def _device_blocks(event: AnyEvent) -> Sequence[int]:
-    """The device blocks whose life an event is part of."""
-    if isinstance(event, _BLOCK_EVENTS):
-        on_host = isinstance(event, ev.Released | ev.Freed) and event.tier is ev.Tier.HOST
-        return () if on_host else event.blocks
-    if isinstance(event, ev.Copied):
-        return event.source, event.destination
-    if isinstance(event, ev.SwappedOut | ev.SwappedIn):
-        return event.device_blocks
-    return ()

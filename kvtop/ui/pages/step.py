@@ -188,7 +188,8 @@ def _happened(view: View, snapshot: Snapshot, room: int) -> list[Section]:
     for event in reversed(snapshot.trace):
         if event.step != snapshot.step:
             break
-        blocks = isinstance(event, ev.Evicted | ev.Allocated | ev.Freed)
-        seen[type(event)] += len(event.blocks) if blocks else 1
+        seen[type(event)] += (
+            len(event.blocks) if isinstance(event, ev.Evicted | ev.Allocated | ev.Freed) else 1
+        )
     parts = [figures(view, f"{count(seen[kind])} {word}") for kind, word in NOTED if seen[kind]]
     return [items("events", parts, room, 5, view)] if parts else []
