@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.geometry import NULL_REGION, Region, Size
 from textual.layout import Layout
-from textual.screen import Screen
 from textual.strip import Strip
 
 from kvtop.session.session import Notice
 from kvtop.ui.actions import Action
 from kvtop.ui.filters import filter_strips
 from kvtop.ui.paint import PlacedRow, paint
+from kvtop.ui.panels import make_panel
 from kvtop.ui.presets import BY_ID, PRESETS, Placed, Preset, arrange
 from kvtop.ui.rows import RowKey
-from kvtop.ui.screens.arrangement import (
-    MINIMUM,
-    Arrangement,
-    Regions,
-    Split,
-    border_at,
-    border_of,
-    borders,
-)
+from kvtop.ui.screens.arrangement import MINIMUM, Arrangement, Regions
+from kvtop.ui.screens.borders import MovableBorders
 from kvtop.ui.screens.overlay import Overlay, uncovered
 from kvtop.ui.view import Selection, View
 from kvtop.ui.widgets.block_map import BlockMap
-from kvtop.ui.widgets.compare import Compare
-from kvtop.ui.widgets.event_log import EventLog
 from kvtop.ui.widgets.header import Header
-from kvtop.ui.widgets.inspector import Inspector
-from kvtop.ui.widgets.kernel_reads import KernelReads
 from kvtop.ui.widgets.key_bar import KeyBar
 from kvtop.ui.widgets.lines import LineWidget
 from kvtop.ui.widgets.meters import Meters
-from kvtop.ui.widgets.page_tables import PageTables
 from kvtop.ui.widgets.panel import Frame, PanelBody
-from kvtop.ui.widgets.prefix_tree import PrefixTree
-from kvtop.ui.widgets.rates import Rates
 from kvtop.ui.widgets.sequence_table import SequenceTable
 from kvtop.ui.widgets.ticker import Ticker
-from kvtop.ui.widgets.timeline import Timeline
 from kvtop.ui.widgets.too_small import TooSmall
 
 if TYPE_CHECKING:
@@ -53,11 +36,9 @@ if TYPE_CHECKING:
 
 FAR = 1 << 30
 """Beyond any number of rows."""
-NUDGE = 0.04
-"""How far a key moves a border: a share of the room that it divides."""
 
 
-class Dashboard(Screen[None], inherit_bindings=False):
+class Dashboard(MovableBorders, inherit_bindings=False):
     """Places the parts for the preset and the size there is, draws frames, and moves the cursors.
 
     Commands to the generator are the app's actions; the cursors are its own, and what a panel does is the
@@ -75,36 +56,35 @@ class Dashboard(Screen[None], inherit_bindings=False):
         self.block_map = BlockMap(id="map")
         self.table = SequenceTable(id="table")
         self.key_bar = KeyBar(actions, id="keys")
-        self.bodies: dict[str, PanelBody] = {
-            "map": self.block_map,
-            "table": self.table,
-            "log": EventLog(id="log"),
-            "inspector": Inspector(id="inspector"),
-            "tables": PageTables(id="tables"),
-            "prefixes": PrefixTree(id="prefixes"),
-            "compare": Compare(id="compare"),
-            "rates": Rates(id="rates"),
-            "timeline": Timeline(id="timeline"),
-            "kernel": KernelReads(id="kernel"),
-        }
-        self.parts: tuple[LineWidget, ...] = (
+        self.bodies: dict[str, PanelBody] = {"map": self.block_map, "table": self.table}
+        """The panels that were shown already, by name."""
+        self.frames: dict[str, Frame] = {}
+        self._lines: tuple[LineWidget, ...] = (
             TooSmall(MINIMUM, id="too-small"),
             Header(id="header"),
             Meters(id="meters"),
             Ticker(id="ticker"),
-            *self.bodies.values(),
-            *(Frame(body) for body in self.bodies.values()),
-            self.key_bar,
         )
         self.view: View | None = None
         self.preset: Preset = PRESETS[0]
         self.zoomed = False
-        self.shares: dict[str, float] = {}
-        """Where a person has moved the borders; see `arrangement.Shares`."""
         self._focused_in: dict[str, str] = {}
         self._selected_block = False
-        self._dragged: tuple[Split, Region] | None = None
         self._arrangement = Arrangement(self.regions)
+
+    @property
+    def parts(self) -> tuple[LineWidget, ...]:
+        """Everything that is drawn."""
+        return (*self._lines, *self.bodies.values(), *self.frames.values(), self.key_bar)
+
+    def body(self, name: str) -> PanelBody:
+        """A panel's body; made, with its frame, when it is asked for first."""
+        if name not in self.frames:
+            body = self.bodies.setdefault(name, self.bodies.get(name) or make_panel(name))
+            self.frames[name] = Frame(body)
+            if self.is_mounted:
+                self.mount(body, self.frames[name])
+        return self.bodies[name]
 
     @property
     def layout(self) -> Layout:
@@ -125,7 +105,13 @@ class Dashboard(Screen[None], inherit_bindings=False):
         return filter_strips(self.app, [blank]) * crop.height
 
     def compose(self) -> ComposeResult:
-        yield from self.parts
+        for name in self.preset.panels:
+            self.body(name)
+        yield from self._lines
+        for name, frame in self.frames.items():
+            yield self.bodies[name]
+            yield frame
+        yield self.key_bar
 
     def on_mount(self) -> None:
         """Give the preset's first panel the keys; the map where there is room for one panel only."""
@@ -159,21 +145,19 @@ class Dashboard(Screen[None], inherit_bindings=False):
     def _focus_panel(self) -> None:
         """Give the keys to the panel that had them when this preset was left."""
         name = self._focused_in.get(self.preset.id, self.preset.first)
-        self.set_focus(self.bodies[name])
+        self.set_focus(self.body(name))
 
     def show_preset(self, name: str) -> None:
         """Change to another preset. Raises KeyError for one that there is not."""
         self._focused_in[self.preset.id] = self.panel
+        for panel in BY_ID[name].panels:
+            self.body(panel)
         self.preset, self.zoomed = BY_ID[name], False
         self._focus_panel()
-        self._arrange_again()
+        self.arrange_again()
         self.kvtop.preset_changed()
 
-    def set_shares(self, shares: Mapping[str, float]) -> None:
-        """Put the borders where they were."""
-        self.shares = dict(shares)
-
-    def _arrange_again(self) -> None:
+    def arrange_again(self) -> None:
         """Have the parts placed anew. Asked for through a part: that makes the screen forget its cache."""
         self.key_bar.refresh(layout=True)
 
@@ -189,7 +173,7 @@ class Dashboard(Screen[None], inherit_bindings=False):
         self.view = view
         if self._selected_block != (view.selection.block is not None):
             self._selected_block = not self._selected_block
-            self._arrange_again()
+            self.arrange_again()
         placed = self.regions(self.app.size)
         top = self.app.screen
         direct = top is self or isinstance(top, Overlay)
@@ -218,7 +202,7 @@ class Dashboard(Screen[None], inherit_bindings=False):
 
     def on_descendant_focus(self) -> None:
         """Another panel has the keys; where there is little room it takes another's place."""
-        self._arrange_again()
+        self.arrange_again()
         self.draw_again()
 
     def tell(self, notice: Notice | None) -> None:
@@ -244,9 +228,9 @@ class Dashboard(Screen[None], inherit_bindings=False):
     async def action_panel(self, name: str) -> None:
         """Let the panel that has the keys do it, else the one that is meant for it."""
         panel = self.kvtop.action_of(name).panel
-        for body in (self._body, self.bodies[panel]):
-            do = getattr(body, f"do_{name}", None)
-            if do is not None and (body.id or "") in self.preset.panels:
+        for owner in (self.panel, panel):
+            do = getattr(self.bodies.get(owner), f"do_{name}", None)
+            if do is not None and owner in self.preset.panels:
                 do()
                 return
         self.kvtop.tell(f"{self.preset.title} has nothing to {name}", warning=True)
@@ -286,63 +270,9 @@ class Dashboard(Screen[None], inherit_bindings=False):
     def action_zoom_panel(self) -> None:
         """The panel that has the keys to full size, and back."""
         self.zoomed = not self.zoomed
-        self._arrange_again()
+        self.arrange_again()
 
-    # -- borders ------------------------------------------------------------------------------------------
-
-    def action_split_left(self) -> None:
-        self._nudge(across=True, step=-NUDGE)
-
-    def action_split_right(self) -> None:
-        self._nudge(across=True, step=NUDGE)
-
-    def action_split_up(self) -> None:
-        self._nudge(across=False, step=-NUDGE)
-
-    def action_split_down(self) -> None:
-        self._nudge(across=False, step=NUDGE)
-
-    def _nudge(self, *, across: bool, step: float) -> None:
-        """Move the nearest border of the panel that has the keys."""
-        placed = self.placed(self.app.size)
-        split = border_of(placed.tree, self.panel, across=across) if placed.tree is not None else None
-        if split is None or placed.tree is None:
-            return
-        whole = next(
-            region for other, region in borders(placed.tree, placed.body, self.shares) if other is split
-        )
-        room = whole.width if across else whole.height
-        self._move_border(split, room, split.cut(room, self.shares) + round(step * room) or 1)
-
-    def _move_border(self, split: Split, room: int, cells: int) -> None:
-        """Give a split's first part so many cells, as far as both keep their least."""
-        self.shares[split.name] = max(0.05, min(cells / room, 0.95))
-        self.shares[split.name] = split.cut(room, self.shares) / room
-        self._arrange_again()
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of a border."""
-        placed = self.placed(self.app.size)
-        if placed.tree is None or event.button != 1:
-            return
-        x, y = event.screen_x, event.screen_y
-        self._dragged = border_at(placed.tree, placed.body, self.shares, x, y)
-        if self._dragged is not None:
-            self.capture_mouse()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the border."""
-        if self._dragged is not None:
-            split, whole = self._dragged
-            room = whole.width if split.across else whole.height
-            cells = event.screen_x - whole.x if split.across else event.screen_y - whole.y
-            self._move_border(split, room, cells + 1)
-
-    def on_mouse_up(self) -> None:
-        """Let go of the border."""
-        if self._dragged is not None:
-            self._dragged = None
-            self.release_mouse()
+    # -- moving ------------------------------------------------------------------------------------------
 
     def action_move_up(self) -> None:
         self._body.move(0, -1)
