@@ -47,7 +47,7 @@ def run_counts(tables: Sequence[Blocks]) -> NDArray[np.int64]:
     counts = np.zeros(len(tables), np.int64)
     filled = np.flatnonzero(lengths)
     if len(filled):
-        whole = np.concatenate([tables[place] for place in filled])
+        whole = np.concatenate([table for table in tables if len(table)])
         starts = np.concatenate(([0], np.cumsum(lengths[filled])[:-1]))
         breaks = np.ones(len(whole), np.bool_)
         breaks[1:] = np.diff(whole) != 1

@@ -132,7 +132,7 @@ def _without_equals(
             stands_for[group] = one
     kept = stands_for == places
     renumbered = np.cumsum(kept) - 1
-    nodes = [given[place] for place in np.flatnonzero(kept)]
+    nodes = [given[place] for place in np.flatnonzero(kept).tolist()]
     equal = {int(renumbered[one]): tuple(given[place] for place in rest) for one, rest in others.items()}
     above = parent[kept]
     return nodes, equal, np.where(above < 0, -1, renumbered[stands_for[above]])

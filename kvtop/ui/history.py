@@ -86,7 +86,8 @@ class History:
     def newest(self, name: str, number: int) -> Values:
         """The newest `number` samples of a figure, or as many as there are."""
         number = min(number, self.kept)
-        return self._figures[_PLACE[name], self._end - number : self._end]
+        values: Values = self._figures[_PLACE[name], self._end - number : self._end]
+        return values
 
     def columns(self, name: str, width: int, each: int = 1) -> Values:
         """The newest figures in at most `width` columns, each the mean of `each` samples.
@@ -96,19 +97,22 @@ class History:
         first, starts = self._starts(width, each)
         if not len(starts):
             return np.empty(0)
-        values = self._figures[_PLACE[name], first : self._end]
+        values: Values = self._figures[_PLACE[name], first : self._end]
         if each == 1:
             return values
         known = np.add.reduceat(~np.isnan(values), starts, dtype=np.int64)
         sums = np.add.reduceat(np.nan_to_num(values), starts)
-        return np.divide(sums, known, out=np.full(len(sums), np.nan), where=known > 0)
+        means: Values = np.divide(sums, known, out=np.full(len(sums), np.nan), where=known > 0)
+        return means
 
     def ages(self, width: int, each: int = 1) -> Values:
         """How many seconds before the newest sample each column of `columns` begins."""
         first, starts = self._starts(width, each)
         if not len(starts):
             return np.empty(0)
-        return self._seconds[self._end - 1] - self._seconds[first : self._end][starts]
+        begins: Values = self._seconds[first : self._end][starts]
+        ages: Values = self._seconds[self._end - 1] - begins
+        return ages
 
     def _starts(self, width: int, each: int) -> tuple[int, NDArray[np.intp]]:
         """The place of the first sample shown, and where columns begin, counted from it."""
@@ -143,11 +147,8 @@ def _row(snapshot: Snapshot, now: _Sample, last: _Sample | None) -> list[float]:
     unknown = float("nan")
     total = c.total_blocks or unknown
 
-    def a_second(before: int | None, count: int) -> float:
-        if last is None or before is None or now.seconds <= last.seconds:
-            return unknown
-        return (count - before) / (now.seconds - last.seconds)
-
+    since = last if last is not None and now.seconds > last.seconds else None
+    passed = now.seconds - since.seconds if since is not None else unknown
     tokens = figures.tokens_per_second if figures is not None else None
     read = figures.kv_bytes_read if figures is not None else None
     took = unknown
@@ -160,9 +161,9 @@ def _row(snapshot: Snapshot, now: _Sample, last: _Sample | None) -> list[float]:
         c.running,
         c.waiting,
         c.swapped,
-        a_second(last and last.evictions, now.evictions),
-        a_second(last and last.preemptions, now.preemptions),
-        a_second(last and last.copies, now.copies),
+        (now.evictions - since.evictions) / passed if since is not None else unknown,
+        (now.preemptions - since.preemptions) / passed if since is not None else unknown,
+        (now.copies - since.copies) / passed if since is not None else unknown,
         unknown if read is None else read,
         took,
         now.preemptions - last.preemptions if last is not None else 0,

@@ -159,9 +159,8 @@ class KernelReads(PanelBody):
         if mine is not None:
             codes[codes > 0] = OTHER
             codes[readers([mine]).per_cell(cells, total) > 0] = MINE
-        grid = np.full(inner * deep, -1)
-        grid[:cells] = codes
-        grid = grid.reshape(deep, inner)
+        grid = np.full((deep, inner), -1)
+        grid.ravel()[:cells] = codes
         blank = (" ", view.palette.style("text"))
         lines: list[Line] = []
         for row in range(rows):
@@ -278,7 +277,8 @@ class KernelReads(PanelBody):
         key, rows = view.selection.row, self._rows
         mine = [place for place, read in enumerate(rows) if key is None or _is_of(read, key)]
         on = [place for place in mine if rows[place].sequence == self.sequence]
-        return (on or (mine if key is not None else None) or [None])[0]
+        places = on or (mine if key is not None else [])
+        return places[0] if places else None
 
     def move(self, dx: int, dy: int) -> None:
         """Move the cursor by sequences, and select them."""

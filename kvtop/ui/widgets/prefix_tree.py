@@ -256,10 +256,11 @@ class PrefixTree(PanelBody):
 
     def _fold(self, *, fold: bool) -> None:
         now = self._cursor()
-        if now is None or now[2] is None:
+        place = now[2] if now is not None else None
+        if now is None or place is None:
             self.kvtop.tell("The arrows put the cursor on a chain", warning=True)
             return
-        _, tree, place = now
+        tree = now[1]
         row = tree.rows[place]
         if not tree.foldable(row):
             self.kvtop.tell("Only a chain of three blocks or more is folded", warning=True)
@@ -271,9 +272,10 @@ class PrefixTree(PanelBody):
     def take_inspect(self) -> bool:
         """Enter unfolds a chain; on a block it selects who holds it."""
         now = self._cursor()
-        if now is None or now[2] is None:
+        place = now[2] if now is not None else None
+        if now is None or place is None:
             return True
-        view, tree, place = now
+        view, tree, _ = now
         detail = view.snapshot.block_detail if view.snapshot is not None else None
         if tree.rows[place].folded:
             self.do_expand()

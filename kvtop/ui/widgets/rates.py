@@ -173,7 +173,8 @@ class Rates(PanelBody):
         line.cell(begins, NAME + VALUE, ink("muted"), ">").put(" ", ink("text"))
         marks = view.history.columns("preempted", room * per_cell(view.glyphs), SCALES[self.scale]) > 0
         if per_cell(view.glyphs) == 2:
-            marks = np.concatenate(([False] * (len(marks) % 2), marks)).reshape(-1, 2).any(axis=1)
+            marks = np.concatenate((np.zeros(len(marks) % 2, np.bool_), marks))
+            marks = marks[::2] | marks[1::2]
         line.put(" " * (room - len(marks)), ink("text"))
         for marked, run in groupby(marks.tolist()):
             length = len(list(run))
