@@ -63,7 +63,9 @@ class MovableBorders(Screen[None]):
             region for other, region in borders(placed.tree, placed.body, self.shares) if other is split
         )
         room = whole.width if across else whole.height
-X
+        cells = max(1, round(abs(step) * room))
+        self._move_border(split, room, split.cut(room, self.shares) + (cells if step > 0 else -cells))
+
     def _move_border(self, split: Split, room: int, cells: int) -> None:
         """Give a split's first part so many cells, as far as both keep their least."""
         self.shares[split.name] = max(0.05, min(cells / room, 0.95))
