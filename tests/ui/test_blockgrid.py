@@ -135,7 +135,8 @@ def test_a_window_scrolls_as_little_as_shows_the_block(blocks: int, scale: Scale
 def test_a_window_does_not_leave_the_pool() -> None:
     window = geometry.zoomed(10_000, 76, 16, Scale(1, 1), around=5000)
     assert geometry.scrolled(window, -10_000).first == 0
-    assert geometry.scrolled(window, 10_000).last == 10_000
+    end = geometry.scrolled(window, 10_000)
+    assert (end.last, end.row_of(9_999)) == (10_000, end.height - 1)
     assert geometry.scrolled(window, 3).first == window.first + 3 * window.line
 
 
@@ -349,8 +350,14 @@ def test_lit_aggregates_show_the_largest_lit_owner_and_count_nothing_anew(share:
         cells.light(lit, some, SIX)
         assert cells.update(some, SIX, 1) == 0
         assert cells.colours().tolist() == by_hand(some, SIX, 10, set(lit.tolist()))
-    cells.light(None, some, SIX)
-    assert cells.colours().tolist() == by_hand(some, SIX, 10)
+    owner = some.owner.copy()
+    owner[lit] = (owner[lit] + 1) % 6
+    later = dataclasses.replace(some, owner=owner)
+    cells.update(later, SIX, 1)
+    cells.light(lit, later, SIX)
+    assert cells.colours().tolist() == by_hand(later, SIX, 10, set(lit.tolist()))
+    cells.light(None, later, SIX)
+    assert cells.colours().tolist() == by_hand(later, SIX, 10)
 
 
 def test_whole_cells_say_by_their_glyph_how_full_they_are() -> None:

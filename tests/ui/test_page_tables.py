@@ -246,7 +246,9 @@ async def test_a_block_selected_elsewhere_is_not_taken_back(drive, session) -> N
         other = int(table(driven, 0)[5])
         driven.app.select(Selection(driven.app.selection.row, other))
         await driven.settle()
-        await driven.press("right")
+        await driven.press("down")
+        assert driven.app.selection.block == int(table(driven, 1)[5])
+        await driven.press("up", "right")
         assert driven.app.selection.block == int(table(driven, 0)[6])
 
 
