@@ -56,6 +56,7 @@ def _braille(values: Values, height: int, top: float) -> list[str]:
 
 
 def line_of_eighths(values: Values, glyphs: Glyphs) -> str:
-    """Values from 0 to 1 as one row that shows where, not how much: 0 is at the bottom of the cell."""
-    stand = np.clip(np.rint(values * 7), 0, 7).astype(np.int64)
+    """Values from 0 to 1 as one row that shows where, not how much: 0 is at the bottom of the cell. The last
+    eighth stays free, so that rows below each other do not run together."""
+    stand = np.clip(np.rint(values * 6), 0, 6).astype(np.int64)
     return "".join(np.array(list(glyphs.eighths))[stand].tolist())

@@ -103,7 +103,8 @@ def _timeline(look: Look) -> Node:
     if height < 16:
         return look.focus if look.focus in ("rates", "inspector") else "timeline"
     if width < WIDE:
-        return Split("timeline.rows", False, "rates", "timeline", 0.42, (6, 6))
+        second = "inspector" if look.focus == "inspector" else "timeline"
+        return Split("timeline.rows", False, "rates", second, 0.42, (6, 6))
     lower = Split("timeline.columns", True, "timeline", "inspector", 0.62, (50, 34))
     return Split("timeline.rows", False, "rates", lower, 0.42, (6, 8))
 

@@ -69,7 +69,7 @@ async def test_a_row_a_sequence(drive, session) -> None:
         assert row_of(driven, "901")[:7] == ["901", "90", "6", "2", "3.0", "80", "11"]
         assert row_of(driven, "901")[7:9] == [f"{90 * per_token / 1024:.0f}", "KiB"]
         assert row_of(driven, "902")[:7] == ["902", "96", "6", "4", "1.5", "40", "41"]
-        assert row_of(driven, "903")[-1] == "▁█"
+        assert row_of(driven, "903")[-1] == "▁▇"
 
 
 async def test_the_map_tells_how_many_read_a_block(drive, session) -> None:

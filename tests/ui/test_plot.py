@@ -36,4 +36,4 @@ def test_ascii_has_signs_of_its_own() -> None:
 
 
 def test_a_line_says_where() -> None:
-    assert line_of_eighths(np.array([0.0, 0.5, 1.0]), BLOCK) == "▁▅█"
+    assert line_of_eighths(np.array([0.0, 0.5, 1.0]), BLOCK) == "▁▄▇"

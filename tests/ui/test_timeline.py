@@ -41,8 +41,8 @@ async def test_every_event_has_a_line_with_its_moment(drive, session) -> None:
         await driven.press("6")
         assert "1,284.30" in driven.text
         line = next(line for line in driven.lines if "1,284.30" in line)
-        assert "▌Cached      3[4-5]: 9-10" in line
-        assert "1,284.31  Step ended  40 tokens, 20 of them prefill in 12.0 ms, model 100 %" in driven.text
+        assert "▌ Cached      3[4-5]: 9-10" in line
+        assert "1,284.31   Step ended  40 tokens, 20 of them prefill in 12.0 ms, model 100 %" in driven.text
         assert "2 events" in driven.text
 
 
@@ -120,8 +120,8 @@ async def test_a_search_goes_from_the_newest_to_older_ones_and_round(drive, sess
         events[place] = ev.Resumed(place, 0, place)
     publish(session, *events)
     async with drive(session, SIZE) as driven:
-        timeline = driven.app.dashboard.bodies["timeline"]
         await driven.press("6", "slash", *"resumed")
+        timeline = driven.app.dashboard.bodies["timeline"]
         assert timeline.cursor == (55, 0)
         assert "1 of 3" in driven.text
         await driven.press("f3")

@@ -68,12 +68,25 @@ class KernelReads(PanelBody):
         return title, first_fit(["   ".join(words[:end]) for end in range(len(words), -1, -1)], room)
 
     def legend(self, view: View) -> Legend:
-        muted, plain = view.palette.style("muted"), view.palette.style("faint", "track")
+        muted = view.palette.style("muted")
+        if self._half(view):
+            nothing = (" ", view.palette.style("text", "track"))
+            mine, other = [(" ", Style(bgcolor=self._ink(view, code))) for code in (MINE, OTHER)]
+        else:
+            mine, other, nothing = [(_sign(view, code), self._mark(view, code)) for code in (MINE, OTHER, 0)]
+        unread = (nothing, (" not read", muted))
+        if self._selected(view):
+            return (mine, (" read for the selected  ", muted), other, (" for others  ", muted), *unread)
         parts = [("read by ", muted)]
         for number in range(1, REFERENCES + 1):
             mark = f"{number}+" if number == REFERENCES else str(number)
             parts += [(f" {mark} ", self._colour(view, number)), (" ", muted)]
-        return (*parts, (" ", plain), (" not read", muted))
+        return (*parts, *unread)
+
+    def _selected(self, view: View) -> bool:
+        """Whether something was read for the selected row."""
+        reads = view.snapshot.reads if view.snapshot is not None else ()
+        return any(_is_of(read, view.selection.row) for read in reads)
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -183,8 +196,10 @@ class KernelReads(PanelBody):
     def _ink(self, view: View, code: int) -> str:
         """The colour of a code."""
         palette = view.palette
-        if code == MINE and view.selection.row is not None:
-            key = view.selection.row
+        key = view.selection.row
+        if code == MINE:
+            if key is None:
+                return palette.used
             return palette.inks[ink_index(key.request, key.branch or 0)][4]
         if code == OTHER:
             return palette.dimmed[2]

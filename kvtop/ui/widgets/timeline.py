@@ -119,6 +119,7 @@ class Timeline(EventPanel):
             sequences = sequences_of(event)
             owner = ink_index(request, sequences[0] & 0xFFFF if sequences else 0)
             line.put(owner_mark(owner) if lettered else "▌", view.palette.chip(owner, ground))
+        line.put(" ", ink("text", ground))
         named = "match" if found else colour if calm else tone.value
         line.cell(word, WORD, ink(named, ground, bold=found or not calm)).put(" ", ink("text", ground))
         return line.cell(rest, width - line.width, ink("text" if selected else colour, ground)).line()
