@@ -17,7 +17,7 @@ from kvtop.ui.pages.sequence import sequence_page, table_runs
 from kvtop.ui.pages.step import step_page
 from kvtop.ui.palette import ink_index, load_palette
 from kvtop.ui.rows import RowKey, table_rows
-from kvtop.ui.text import visible
+from kvtop.ui.text import size, visible
 from kvtop.ui.view import Selection, View
 from tests.ui.fake_session import FakeSession
 
@@ -393,9 +393,9 @@ def test_every_sequence_of_the_batch_is_there(session):
     lines = step_lines(view)
     start = next(index for index, line in enumerate(lines) if line.startswith(" batch"))
     for read, line in zip(view.snapshot.reads, lines[start:], strict=False):
-        name, positions, _, blocks, _, *size = line[9:].split()
+        name, positions, _, blocks, _, *read_of_it = line[9:].split()
         assert (name, positions, blocks) == (read.name, f"{read.tokens:,}", str(len(read.table)))
-        assert len(size) == 2
+        assert " ".join(read_of_it) == size(read.tokens * 24576 / 16)
     names = [read.name for read in view.snapshot.reads]
     small = step_lines(view, 60, 10)
     start = next(index for index, line in enumerate(small) if line.startswith(" batch"))
@@ -465,7 +465,9 @@ async def test_with_the_keys_it_scrolls_through_the_whole_page(drive, session):
         await driven.press("down", "down")
         strips, (_, right) = panel_lines(driven)
         assert strips == whole[2 : height + 2] and right == f"{len(whole) - height - 2} more below"
-        assert right in driven.text, "the frame is drawn anew too"
+        inspector.move(0, 1)
+        frame = driven.app.dashboard.query_one("#inspector-frame")
+        assert f"{len(whole) - height - 3} more below" in frame.strips[0].text, "at once, with the lines"
         await driven.press("end")
         strips, (_, right) = panel_lines(driven)
         assert strips == whole[-height:] and right == "Esc to let go"
