@@ -40,6 +40,10 @@ READING = (
     Entry("3", "a shared block, bright, with its reference count (+ above 9)", "background", "shared"),
     Entry("·", "cached: reference count 0, can still be found by its hash", "cached", "cached_track"),
     Entry(" ", "free", "text", "track"),
+    Entry("▀", "two blocks in a cell: bright is shared, dark partly filled, grey cached", "used", "track"),
+    Entry("▀", "many blocks in a cell: the fuller the brighter, in the colour of the largest owner", "used"),
+    Entry("aA1", "without colours: used, shared, partly filled, by the owner's letter; + ^ ! flash"),
+    Entry("00512", "the first block of the line; the frame says how many blocks a cell stands for"),
 )
 FLASHES = (
     Entry("█", "a copy on write was made here", "flash_copied"),

@@ -79,7 +79,7 @@ class Drawing:
     def _items(self, blocks: NDArray[np.int32]) -> Items:
         """The items that show some blocks; those beyond the window are left out."""
         inside = blocks[(blocks >= self.geometry.first) & (blocks < self.geometry.last)]
-        return (inside - self.geometry.first) // self.geometry.each
+        return ((inside - self.geometry.first) // self.geometry.each).astype(np.intp)
 
     def _halves(
         self, colours: NDArray[np.uint8], over: list[tuple[Flashing, Items]], cursor: int | None

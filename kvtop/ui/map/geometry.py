@@ -210,5 +210,5 @@ def _columns(room: int, items: int) -> int:
 
 def _round_up(each: int) -> int:
     """A number of at least `each` with at most two digits that are not 0."""
-    unit = 10 ** max(0, len(str(each)) - 2)
+    unit = int(10 ** max(0, len(str(each)) - 2))
     return -(-each // unit) * unit
