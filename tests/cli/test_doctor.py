@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -175,12 +177,13 @@ def in_a_terminal(*arguments: str, **environ: str) -> tuple[int, str]:
         env={**os.environ, "TERM": "xterm", **environ},
     )
     os.close(follower)
-    written = b""
+    written, latest = b"", time.monotonic() + 30
     try:
-        while data := os.read(leader, 65536):
-            written += data
+        while select.select([leader], [], [], max(0, latest - time.monotonic()))[0]:
+            written += os.read(leader, 65536)
     except OSError:  # the other end is closed
         pass
+    process.terminate()  # one that has ended by itself keeps its exit code
     os.close(leader)
     return process.wait(60), written.decode("utf-8", "replace")
 

@@ -126,9 +126,10 @@ def test_a_themes_path_starts_at_the_folder_of_the_settings(tmp_path: Path) -> N
 def test_flag_outweighs_environment_outweighs_file() -> None:
     file = Settings(fps=5, theme="mono", glyphs="ascii")
     environ = {"KVTOP_FPS": "7", "KVTOP_THEME": "light", "KVTOP_GLYPHS": ""}
-    settings = resolve(file, environ, {"fps": 9, "theme": None})
+    settings = resolve(file, environ, {"fps": 9, "theme": None, "mouse": False})
     assert (settings.fps, settings.theme, settings.glyphs) == (9, "light", "ascii")
-    assert settings.given == {"fps", "theme"}
+    assert not settings.mouse
+    assert settings.given == {"fps", "theme", "mouse"}
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ def test_every_ink_has_a_letter_of_its_own() -> None:
         ("café naïve", "cafe naive"),
         ("␛[31m", "?[31m"),
         ("日本語", "??????"),
+        ("Ａb", "??b"),
         ("e\u0301x", "ex"),
         ("a👍b", "a??b"),
         ("‹202e›", "<202e>"),
