@@ -56,11 +56,12 @@ def step_page(view: View, snapshot: Snapshot, width: int, height: int | None) ->
         sections.append(text_lines("step", words, view.palette.style("faint"), room, 0))
     else:
         sections += [_tokens(view, done, room), *_times(view, done, room)]
-    if snapshot.reads:
-        sections.append(_batch(view, snapshot, room))
     if done is not None:
         sections += [_read(view, snapshot, done, room), *_speed(view, done, room)]
-    sections += [*_happened(view, snapshot, room), hint(view, HINT, room, 8)]
+    sections += _happened(view, snapshot, room)
+    if snapshot.reads:
+        sections.append(_batch(view, snapshot, room))
+    sections.append(hint(view, HINT, room, 8))
     return page(sections, height, view.palette)
 
 
