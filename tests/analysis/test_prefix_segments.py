@@ -104,6 +104,8 @@ def test_what_branches_off_stands_before_what_goes_on() -> None:
     found = segments(nodes)
     assert [nodes[found.starts[s]].hash for s in found.arranged()] == [1, 5, 6, 2]
     assert found.levels == [0, 0, 1, 1]
+    equals = [*chain(1), *chain(2, after=1), *chain(3, after=1)]
+    assert segments(equals).goes_on == [False, True, False]
 
 
 def test_siblings_are_sorted_by_hits() -> None:

@@ -84,6 +84,7 @@ def test_a_search_may_run_from_one_block_into_the_next_of_its_segment() -> None:
 
     assert look("people") == [1, 30]
     assert look("the") == [1, 2]
+    assert look("ple") == [2, 30]
     assert look("united states|ordain") == [2, 20]
     assert look("") == []
     assert look("statesordain") == []  # from one segment into another

@@ -178,8 +178,8 @@ async def test_the_log_is_filtered_too_and_keeps_who_got_the_block(drive, sessio
     )
     async with drive(session, (120, 40)) as driven:
         driven.app.dashboard.set_focus(driven.app.dashboard.bodies["log"])
-        await driven.press("backslash", *"block 318", "enter")
-        assert "Events: “block 318”" in driven.text
+        await driven.press("backslash", *"evicted block 318", "enter")
+        assert "Events: “evicted block 318”" in driven.text
         assert "318, now 45[3]" in driven.text
         assert "Resumed" not in driven.text
 
