@@ -132,8 +132,11 @@ def legend(
         choices = _half_choices(tables)
     else:
         choices = _tile_choices(tables)
-    if flashing:
-        choices = [[*choices[0], *_flash_swatches(tables, geometry)], *choices]
+    flashes = _flash_swatches(tables, geometry) if flashing else []
+    hint = "Enter zooms in" if geometry.each > 1 else "" if geometry.whole else "Esc zooms out"
+    hints: Choice = [(("", muted), hint)] if hint else []
+    full = choices[0]
+    choices = [[*full, *flashes, *hints], [*full, *hints], *choices]
     for choice in choices:
         parts = _spaced(choice, muted)
         if sum(cell_len(text) for text, _ in parts) <= room:
@@ -149,8 +152,8 @@ def _spaced(choice: Choice, muted: Style) -> tuple[Swatch, ...]:
     parts: list[Swatch] = []
     for place, (swatch, words) in enumerate(choice):
         gap = "  " if place < len(choice) - 1 else ""
-        parts += [swatch, (f" {words}{gap}", muted)]
-    return tuple(part for part in parts if part[0])
+        parts += [swatch, (f" {words}{gap}", muted)] if swatch[0] else [(f"{words}{gap}", muted)]
+    return tuple(parts)
 
 
 def _tile(tables: MapTables, shape: int) -> Swatch:
