@@ -70,6 +70,9 @@ class EventPanel(PanelBody):
         if row is not None or blocks:
             key = row.key if row is not None else None
             self.kvtop.select(Selection(key, blocks[0] if blocks else None))
+            if "inspector" not in self.kvtop.dashboard.regions(self.app.size):
+                named = ([f"block {blocks[0]}"] if blocks else []) + ([row.name] if row is not None else [])
+                self.kvtop.tell(f"Selected {' of '.join(named)}: Tab goes on to the inspector")
         else:
             what = "no block and no sequence" if request is None else f"{request}, which has left"
             self.kvtop.tell(f"This event is about {what}")

@@ -129,6 +129,7 @@ class KernelReads(PanelBody):
                 [
                     f"{volume} of keys and values in all layers: {tokens} tokens of {sequences}",
                     f"{volume}, {tokens} tokens, {sequences}",
+                    f"{volume}, {tokens} tokens",
                 ],
             ),
             (

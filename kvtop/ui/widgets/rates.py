@@ -170,12 +170,11 @@ class Rates(PanelBody):
         ages = self._ages(view, room)
         line = LineBuilder()
         begins = f"{_time(ages[0])} ago" if len(ages) and ages[0] > 0 else ""
-        line.cell(begins, NAME + VALUE, ink("muted"), ">").put(" ", ink("text"))
         marks = view.history.columns("preempted", room * per_cell(view.glyphs), SCALES[self.scale]) > 0
         if per_cell(view.glyphs) == 2:
             marks = np.concatenate((np.zeros(len(marks) % 2, np.bool_), marks))
             marks = marks[::2] | marks[1::2]
-        line.put(" " * (room - len(marks)), ink("text"))
+        line.cell(begins, NAME + VALUE + room - len(marks), ink("muted"), ">").put(" ", ink("text"))
         for marked, run in groupby(marks.tolist()):
             length = len(list(run))
             line.put((PREEMPTED if marked else "─") * length, ink("error" if marked else "border"))
