@@ -135,7 +135,7 @@ class CommandApp(App[None]):
 
         from kvtop.ui.finder import ActionProvider
 
-        if not CommandPalette.is_open(self):
+        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
             self.push_screen(CommandPalette(providers=[ActionProvider], placeholder="What to do?"))
 
     def action_pause(self) -> None:
