@@ -102,8 +102,7 @@ def field_comments() -> dict[str, str]:
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     comments: dict[str, str] = {}
     for before, after in pairwise(body):
-        named = isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name)
-        if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            comments[ast.unparse(before.target)] = " ".join(str(after.value.value).split())
+        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr):
+            comments[ast.unparse(before.target)] = " ".join(ast.literal_eval(after.value).split())
     assert comments.keys() == {field.name for field in dataclasses.fields(Settings)}
     return comments

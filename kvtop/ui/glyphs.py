@@ -64,7 +64,7 @@ class Glyphs:
 BLOCK = Glyphs("block", False, True, "eighths", EIGHTHS, "█", "▓", "░", "·")
 BRAILLE = Glyphs("braille", False, True, "braille", EIGHTHS, "█", "▓", "░", "·")
 ASCII = Glyphs("ascii", True, False, "ascii", ASCII_EIGHTHS, "#", "+", ":", ".")
-GLYPHS = {glyphs.name: glyphs for glyphs in (BLOCK, BRAILLE, ASCII)}
+GLYPHS: dict[str, Glyphs] = {glyphs.name: glyphs for glyphs in (BLOCK, BRAILLE, ASCII)}
 
 
 def owner_mark(ink: int) -> str:

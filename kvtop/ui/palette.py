@@ -233,13 +233,18 @@ def theme_path(name: str) -> Path:
     raise ThemeError(f'no theme "{name}"{near}; there are: {", ".join(known) or "none"}')
 
 
-def load_palette(theme: str | Path = "dark") -> Palette:
-    """Read a theme by its name or its file; text with a slash or that ends in `.toml` is a file.
+def theme_file(theme: str | Path) -> Path:
+    """The file of a theme by its name; text with a slash, or that ends in `.toml`, is a file itself.
 
-    Raises ThemeError with every problem found, one a line.
+    Raises ThemeError for a name that no theme has.
     """
     is_file = isinstance(theme, Path) or "/" in theme or theme.endswith(".toml")
-    path = Path(theme).expanduser() if is_file else theme_path(str(theme))
+    return Path(theme).expanduser() if is_file else theme_path(str(theme))
+
+
+def load_palette(theme: str | Path = "dark") -> Palette:
+    """Read a theme by its name or its file. Raises ThemeError with every problem found, one a line."""
+    path = theme_file(theme)
     try:
         return parse_palette(read_text(path), str(path))
     except FileNotFoundError:

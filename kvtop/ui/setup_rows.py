@@ -104,9 +104,9 @@ def _shown(name: str, value: Any) -> str:
 
 def changed(settings: Settings, name: str, step: int, themes: Sequence[str]) -> Settings:
     """The settings with one of them at its next value (`step` 1) or the one before (-1), round and round."""
-    now = getattr(settings, name)
+    now: Any = getattr(settings, name)
     if isinstance(now, bool):
-        return replace(settings, **{name: not now})
+        return _with(settings, name, not now)
     values: Sequence[Any] = {
         "theme": themes,
         "glyphs": GLYPHS,
@@ -114,11 +114,16 @@ def changed(settings: Settings, name: str, step: int, themes: Sequence[str]) -> 
         "preset": (LAST, *PRESETS),
     }[name]
     if now in values:
-        return replace(settings, **{name: values[(values.index(now) + step) % len(values)]})
+        return _with(settings, name, values[(values.index(now) + step) % len(values)])
     if name == "fps":  # between two steps
         further = [value for value in values if (value > now if step > 0 else value < now)]
         return replace(settings, fps=(further[0] if step > 0 else further[-1]) if further else values[0])
-    return replace(settings, **{name: values[0 if step > 0 else -1]}) if values else settings
+    return _with(settings, name, values[0 if step > 0 else -1]) if values else settings
+
+
+def _with(settings: Settings, name: str, value: Any) -> Settings:
+    """The settings with another value for one of them."""
+    return replace(settings, **{name: value})
 
 
 def column_rows(settings: Settings) -> list[Row]:

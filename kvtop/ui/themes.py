@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
 
-from kvtop.ui.palette import Palette, ThemeError, load_palette, theme_folders, theme_path
+from kvtop.ui.palette import Palette, ThemeError, load_palette, theme_file, theme_folders
 
 ORDER = ("dark", "light", "high-contrast", "colour-blind", "16-colour", "mono")
 """How the built-in themes are listed."""
@@ -66,12 +66,8 @@ class ThemeWatcher:
         """What differs after any change of the file; None while there is none, as between an editor's
         removing and writing it."""
         try:
-            path = theme_path(self.theme) if _is_name(self.theme) else Path(self.theme).expanduser()
+            path = theme_file(self.theme)
             found = path.stat()
         except (OSError, ThemeError):
             return None
         return path, found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _is_name(theme: str | Path) -> bool:
-    return isinstance(theme, str) and "/" not in theme and not theme.endswith(".toml")

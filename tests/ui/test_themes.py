@@ -236,13 +236,16 @@ async def test_the_screen_follows_the_file_and_keeps_its_colours_when_that_is_br
         write(path, DARK.replace("#0d1117", "#101010").replace("#161b22", "#202020"), 2)
         changed = await colours()
         assert "#0d1117" not in changed and "#161b22" not in changed and "#101010" in changed
+        await driven.press("f1")  # dialogs are Textual's own to colour
+        changed = await colours()
+        assert "#161b22" not in changed and "#202020" in changed
+        await driven.press("escape")
         write(path, DARK.replace("primary =", "pirmary ="), 3)
         assert "#101010" in await colours()
         assert "Theme not changed" in driven.lines[-1] and "pirmary" in driven.lines[-1]
         write(path, DARK, 4)
         await driven.press("f1")
-        again = await colours()
-        assert not again & {"#101010", "#202020"} and "#161b22" in again  # the dialog's too
+        assert not await colours() & {"#101010", "#202020"}
 
 
 def test_the_document_has_every_key_and_the_whole_of_it() -> None:
