@@ -36,6 +36,8 @@ EXTENT = Size(207, 50)
 """Room for 20,000 half cells, and the labels."""
 BUDGET = 0.004
 FRAMES = 24
+PASSES = 3
+"""The best of so many medians: what the machine does beside is not the map's."""
 
 
 def all_changed(snapshots: Sequence[Snapshot], run: int) -> list[Snapshot]:
@@ -70,6 +72,19 @@ def flashing(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     return found
 
 
+def with_tables(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """The same with the tables that the owners of the blocks have."""
+    made = []
+    for snapshot in snapshots:
+        owner = snapshot.blocks.owner
+        rows = (
+            dataclasses.replace(row, table=np.flatnonzero(owner == number).astype(np.int32))
+            for number, row in enumerate(snapshot.sequences)
+        )
+        made.append(dataclasses.replace(snapshot, sequences=tuple(rows)))
+    return made
+
+
 def measured(block_map: BlockMap, views: Sequence[View], console: Console) -> tuple[float, float, float]:
     """Seconds of a frame in the median, of the same rows as stock strips, and rows drawn in a frame."""
     block_map._grid = None
@@ -97,8 +112,9 @@ async def main() -> None:
         app.refresh_view(force=True)
         block_map, view = app.dashboard.block_map, app.view(app.session.status)
         block_map.extent = EXTENT
+        one = frozenset({RowKey(3, 0)})
         lit = frozenset(RowKey(number, 0) for number in range(5))
-        many = frozenset(RowKey(number, 0) for number in range(48))
+        held = with_tables(large[True])
         cases: list[tuple[str, Sequence[Snapshot], frozenset[RowKey]]] = [
             ("20,000 cells, all changed at random", all_changed(small[True], 1), frozenset()),
             ("20,000 cells, all changed in runs of 16", all_changed(small[True], 16), frozenset()),
@@ -106,10 +122,10 @@ async def main() -> None:
             ("20,000 cells, 1 % changed in runs of 16", small[True], frozenset()),
             ("1,000,000 blocks, 1 % changed at random", large[False], frozenset()),
             ("1,000,000 blocks, 1 % changed in runs of 16", large[True], frozenset()),
-            ("1,000,000 blocks, runs, five sequences lit", large[True], lit),
-            ("1,000,000 blocks, runs, all sequences lit", large[True], many),
+            ("1,000,000 blocks, runs, 20,000 blocks lit", held, one),
+            ("1,000,000 blocks, runs, 100,000 blocks lit", held, lit),
             ("1,000,000 blocks, runs, 100 blocks flash a frame", flashing(large[True]), frozenset()),
-            ("1,000,000 blocks, nothing changed, five lit", [large[True][0]] * FRAMES, lit),
+            ("1,000,000 blocks, nothing changed, 100,000 lit", [held[0]] * FRAMES, lit),
         ]
         print(f"{'a frame of the map, ' + str(EXTENT.width) + ' x ' + str(EXTENT.height):<58} "
               f"{'CPU':>16}  stock strips, rows drawn, budget")  # fmt: skip
@@ -118,8 +134,8 @@ async def main() -> None:
                 dataclasses.replace(view, snapshot=snapshot, lit=rows_lit, clock=number / 20)
                 for number, snapshot in enumerate(snapshots)
             ]
-            ours, stock, rows = measured(block_map, views, console)
-            ratio = f"{stock / ours:4.1f} times that" if stock else "-"
+            ours, stock, rows = min(measured(block_map, views, console) for _ in range(PASSES))
+            ratio = f"{stock / ours:4.1f} times that" if rows >= 1 else f"{'-':>15}"
             say(name, f"{1000 * ours:.2f} ms", f"{ratio}, {rows:4.1f} rows, 4 ms:", ours <= BUDGET)
 
 

@@ -22,7 +22,7 @@ from kvtop.ui.codestrip import CodeStrip, runs
 from kvtop.ui.filters import AsciiFilter, NoColourFilter
 from kvtop.ui.glyphs import ASCII, BLOCK
 from kvtop.ui.map import codes, geometry, looks, words
-from kvtop.ui.map.aggregate import FEW, Aggregator
+from kvtop.ui.map.aggregate import Aggregator
 from kvtop.ui.map.drawing import Drawing
 from kvtop.ui.map.flashes import Flashes, Flashing
 from kvtop.ui.map.geometry import Geometry, Scale
@@ -325,7 +325,12 @@ def test_a_step_back_counts_everything_again() -> None:
     cells = Aggregator(items_of(200, 10))
     cells.update(random_columns(rng, 200, 9), SIX, 9)
     earlier = random_columns(rng, 200, 2)
+    lit = np.arange(0, 200, 3, dtype=np.int32)
+    cells.light(lit)
     assert cells.update(earlier, SIX, 3) == 200
+    cells.light(lit)
+    assert cells.colours().tolist() == by_hand(earlier, SIX, 10, set(lit.tolist()))
+    cells.light(None)
     assert cells.colours().tolist() == by_hand(earlier, SIX, 10)
 
 
@@ -337,27 +342,33 @@ def test_a_window_counts_its_own_blocks() -> None:
 
 
 @pytest.mark.parametrize("share", [0.05, 0.9])
-def test_lit_aggregates_show_the_largest_lit_owner_and_count_nothing_anew(share: float) -> None:
-    number = 2 * FEW
+@pytest.mark.parametrize("first", [0, 300])
+def test_lit_aggregates_show_the_largest_lit_owner_and_count_nothing_anew(share: float, first: int) -> None:
+    number = 1000
     rng = np.random.default_rng(7)
     some = random_columns(rng, number, 1)
-    cells = Aggregator(items_of(number, 10))
+    shape = items_of(number, 10, first)
+    cells = Aggregator(shape)
     cells.update(some, SIX, 1)
     used = np.flatnonzero(some.state >= 2)
-    for _ in range(3):
+    for step in range(2, 6):
         lit = rng.choice(used, round(share * len(used)), replace=False).astype(np.int32)
         lit = np.concatenate([lit, lit[:5]])  # shared by two lit rows
-        cells.light(lit, some, SIX)
+        cells.light(lit)
+        cells.light(lit)
         assert cells.update(some, SIX, 1) == 0
-        assert cells.colours().tolist() == by_hand(some, SIX, 10, set(lit.tolist()))
-    owner = some.owner.copy()
-    owner[lit] = (owner[lit] + 1) % 6
-    later = dataclasses.replace(some, owner=owner)
-    cells.update(later, SIX, 1)
-    cells.light(lit, later, SIX)
-    assert cells.colours().tolist() == by_hand(later, SIX, 10, set(lit.tolist()))
-    cells.light(None, later, SIX)
-    assert cells.colours().tolist() == by_hand(later, SIX, 10)
+        assert cells.colours().tolist() == by_hand(some, SIX, 10, set(lit.tolist()))[first // 10 :]
+        # Some lit blocks, and some that are not, change hands.
+        owner, touched = some.owner.copy(), np.zeros(number, np.int32)
+        changed = rng.choice(used, 40, replace=False)
+        owner[changed], touched[changed] = rng.integers(0, 6, 40), step
+        some = dataclasses.replace(some, owner=owner, touched=touched)
+        cells.update(some, SIX, step)
+        assert cells.colours().tolist() == by_hand(some, SIX, 10, set(lit.tolist()))[first // 10 :]
+    cells.light(None)
+    assert cells.colours().tolist() == by_hand(some, SIX, 10)[first // 10 :]
+    cells.light(lit)
+    assert cells.colours().tolist() == by_hand(some, SIX, 10, set(lit.tolist()))[first // 10 :]
 
 
 def test_whole_cells_say_by_their_glyph_how_full_they_are() -> None:

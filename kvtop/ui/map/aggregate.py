@@ -28,17 +28,16 @@ from kvtop.ui.map.looks import (
     colour_of,
 )
 
-SLOTS = 32
+SLOT_BITS = 5
+SLOTS = 1 << SLOT_BITS
 """Rows of the counts: an ink each, blocks in use without an owner (DIM), cached, free."""
 _CACHED, _FREE = DIM + 1, DIM + 2
 _ONE = np.int32(SLOTS)
 """A block, in counts whose lowest bits tell their slot: of equal counts the least ink is the largest."""
-_SHARED = 1 << 5
+_SHARED = SLOTS
 """Marks a shared block beside its slot."""
 ONLY_CACHED, ALL_FREE = 8, 9
 """Levels of items in which nothing is in use."""
-FEW = 8192
-"""Lit blocks up to which sorting them is quicker than a count over all items."""
 
 
 class Aggregator:
@@ -57,9 +56,10 @@ class Aggregator:
         blocks = np.arange(geometry.first, geometry.last, geometry.each)
         self._size = np.minimum(geometry.each, geometry.blocks - blocks).astype(np.int32)
         self._lit: Blocks | None = None
-        self._lit_inks = np.zeros(0, np.uint8)
-        self._lit_items = np.zeros(0, np.intp)
-        self._lit_dominant = np.zeros(0, np.uint8)
+        """Places of lit blocks in the window, as they were given; None while nothing is dimmed."""
+        self._lit_marks = np.zeros(0, np.bool_)
+        self._lit_counts = np.zeros((SLOTS, 0), np.int32)
+        """As `_counts`, of lit blocks alone."""
 
     # -- counting -----------------------------------------------------------------------------------------
 
@@ -95,7 +95,9 @@ class Aggregator:
         place = np.repeat(np.arange(items), each)[: len(self._kind)]
         place += (self._kind & (_SHARED - 1)) * np.intp(items)
         counts = np.bincount(place, minlength=SLOTS * items).astype(np.int32).reshape(SLOTS, items)
-        self._counts = counts * _ONE + np.arange(SLOTS - 1, -1, -1, dtype=np.int32)[:, None]
+        self._counts = _empty_counts(items)
+        self._counts += counts * _ONE
+        self._lit = None
         starts = np.arange(0, len(self._kind), each)
         self._shared = np.add.reduceat(self._kind >= _SHARED, starts, dtype=np.int32)
         self._marks = np.zeros((2, len(self._kind)), np.bool_)
@@ -103,39 +105,40 @@ class Aggregator:
     def _count(self, places: NDArray[np.intp], kind: NDArray[np.uint8]) -> None:
         """Count some blocks anew that have become another kind."""
         item, old = places // self.geometry.each, self._kind.take(places)
-        counts, items = self._counts.reshape(-1), np.intp(self.geometry.items)
-        np.subtract.at(counts, (old & (_SHARED - 1)) * items + item, _ONE)
-        np.add.at(counts, (kind & (_SHARED - 1)) * items + item, _ONE)
+        self._kind[places] = kind
+        _add(self._counts, item, old, -_ONE)
+        _add(self._counts, item, kind, _ONE)
+        if self._lit is not None:
+            lit = self._lit_marks.take(places)
+            _add(self._lit_counts, item[lit], old[lit], -_ONE)
+            _add(self._lit_counts, item[lit], kind[lit], _ONE)
         np.subtract.at(self._shared, item[old >= _SHARED], np.int32(1))
         np.add.at(self._shared, item[kind >= _SHARED], np.int32(1))
-        self._kind[places] = kind
 
-    def light(self, lit: Blocks | None, columns: BlockColumns, inks: Inks) -> None:
-        """Of these blocks the owners are shown, all else is dimmed; None shows all owners."""
+    def light(self, lit: Blocks | None) -> None:
+        """Of these blocks the owners are shown, all else is dimmed; None shows all owners.
+
+        They are device blocks as of the last `update`, as often as they stand in tables. Only blocks that
+        were not lit before, or are no longer, are counted.
+        """
         if lit is None:
             self._lit = None
             return
-        lit = lit[(lit >= self.geometry.first) & (lit < self.geometry.last)]
-        held = inks.take(columns.owner[lit], mode="wrap")
-        same = self._lit is not None and np.array_equal(lit, self._lit)
-        if same and np.array_equal(held, self._lit_inks):
+        if not self.geometry.whole:
+            lit = lit[(lit >= self.geometry.first) & (lit < self.geometry.last)] - self.geometry.first
+        if self._lit is None:
+            self._lit_marks = np.zeros(len(self._kind), np.bool_)
+            self._lit_counts = _empty_counts(self.geometry.items)
+        elif np.array_equal(lit, self._lit):
             return
-        self._lit, self._lit_inks = lit, held
-        # A block that two lit rows share stands there twice, and is one block.
-        lit, held = lit[held != DIM], held[held != DIM]
-        blocks, places = np.unique(lit, return_index=True)
-        key = (blocks - self.geometry.first) // self.geometry.each * SLOTS + held[places]
-        if len(key) > FEW:
-            numbers = np.bincount(key, minlength=self.geometry.items * SLOTS).reshape(-1, SLOTS)
-            self._lit_items = np.flatnonzero(numbers.any(axis=1))
-            self._lit_dominant = numbers[self._lit_items].argmax(axis=1).astype(np.uint8)
-            return
-        keys, numbers = np.unique(key, return_counts=True)
-        order = np.lexsort((-keys, numbers))  # the last one written to an item stays: most, then least ink
-        dominant = np.full(self.geometry.items, DIM, np.uint8)
-        dominant[keys[order] // SLOTS] = keys[order] % SLOTS
-        self._lit_items = np.unique(keys // SLOTS)
-        self._lit_dominant = dominant[self._lit_items]
+        self._lit = lit
+        marks = np.zeros(len(self._kind), np.bool_)
+        marks[lit] = True
+        places = np.flatnonzero(marks != self._lit_marks)
+        added, item, kind = marks.take(places), places // self.geometry.each, self._kind.take(places)
+        self._lit_marks = marks
+        _add(self._lit_counts, item[added], kind[added], _ONE)
+        _add(self._lit_counts, item[~added], kind[~added], -_ONE)
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -151,19 +154,28 @@ class Aggregator:
 
     def _inks(self) -> NDArray[np.int32]:
         """The ink of every item."""
-        if self._lit is None:
-            most = self._counts[:INKS].max(axis=0)
-            return np.where(most >= _ONE, SLOTS - 1 - (most & (SLOTS - 1)), DIM).astype(np.int32)
-        inks = np.full(self.geometry.items, DIM, np.int32)
-        inks[self._lit_items] = self._lit_dominant
-        return inks
+        counts = self._counts if self._lit is None else self._lit_counts
+        most = counts[:INKS].max(axis=0)
+        return np.where(most >= _ONE, SLOTS - 1 - (most & (SLOTS - 1)), DIM).astype(np.int32)
 
     def _levels(self, levels: int) -> NDArray[np.int32]:
         """How full every item is: from 0 (few blocks) to `levels` - 1 (all), ONLY_CACHED, ALL_FREE."""
-        cached = self._counts[_CACHED] // _ONE
-        used = self._size - cached - self._counts[_FREE] // _ONE
+        cached = self._counts[_CACHED] >> SLOT_BITS
+        used = self._size - cached - (self._counts[_FREE] >> SLOT_BITS)
         level = (used * levels + self._size - 1) // self._size - 1
         return np.where(used > 0, level, np.where(cached > 0, ONLY_CACHED, ALL_FREE)).astype(np.int32)
+
+
+def _add(
+    counts: NDArray[np.int32], item: NDArray[np.intp], kind: NDArray[np.uint8], number: np.int32
+) -> None:
+    """Add a number for every block, by its item, in the slot of its kind."""
+    np.add.at(counts.reshape(-1), (kind & (SLOTS - 1)) * np.intp(counts.shape[1]) + item, number)
+
+
+def _empty_counts(items: int) -> NDArray[np.int32]:
+    """Counts of nothing: in every slot its own mark in the lowest bits."""
+    return np.repeat(np.arange(SLOTS - 1, -1, -1, dtype=np.int32), items).reshape(SLOTS, items)
 
 
 def _looks(what: Callable[[int, int], int], cached: int, free: int) -> NDArray[np.uint16]:

@@ -66,7 +66,7 @@ class Drawing:
         aggregator, size = self._aggregator, snapshot.source.block_size
         if aggregator is not None:
             aggregator.update(snapshot.blocks, inks, snapshot.step)
-            aggregator.light(blocks, snapshot.blocks, inks)
+            aggregator.light(blocks)
             if geometry.half:
                 return self._halves(aggregator.colours(), over, place)
             return self._tiles(aggregator.codes(), over, place)
