@@ -46,9 +46,9 @@ READING = (
     Entry("00512", "the first block of the line; the frame says how many blocks a cell stands for"),
 )
 FLASHES = (
-    Entry("█", "a copy on write was made here", "flash_copied"),
-    Entry("█", "a cached block was evicted here", "flash_evicted"),
-    Entry("█", "a preempted group gave this block up", "flash_preempted"),
+    Entry("»", "a copy on write was made here", "background", "flash_copied"),
+    Entry("×", "a cached block was evicted here", "background", "flash_evicted"),
+    Entry("!", "a preempted group gave this block up", "background", "flash_preempted"),
 )
 COLUMNS = (
     Entry("ID", "the request, with .n for a sample, a beam or a fork"),

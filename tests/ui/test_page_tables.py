@@ -180,7 +180,7 @@ def table(driven, place: int) -> np.ndarray:
 
 async def test_arrows_move_by_cells_and_select_row_and_block(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        body = driven.app.dashboard.bodies["tables"]
+        body = driven.app.dashboard.body("tables")
         await driven.press("3", "right")
         rows = shown_rows(driven.app._rows)
         assert driven.app.selection == Selection(rows[0].key, int(table(driven, 0)[0]))
@@ -254,7 +254,7 @@ async def test_a_block_selected_elsewhere_is_not_taken_back(drive, session) -> N
 
 async def test_the_mouse_selects_cells_rows_and_columns(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        body = driven.app.dashboard.bodies["tables"]
+        body = driven.app.dashboard.body("tables")
         await driven.press("3")
         x = body._drawn.start + 3 * body._drawn.cell
         await driven.pilot.click("#tables", offset=(x, 3))
@@ -275,7 +275,7 @@ async def test_the_mouse_selects_cells_rows_and_columns(drive, session) -> None:
 
 async def test_the_wheel_scrolls_both_ways_and_leaves_the_cursor(drive, session) -> None:
     async with drive(session, (80, 24)) as driven:
-        body = driven.app.dashboard.bodies["tables"]
+        body = driven.app.dashboard.body("tables")
         await driven.press("3", "right")
         before = driven.app.selection
         await driven.pilot._post_mouse_events([events.MouseScrollDown], "#tables", offset=(5, 2))

@@ -55,6 +55,8 @@ COARSE_STEPS = 2
 """Steps of a flash that cannot fade."""
 FLASH_SIGNS = {"copied": "+", "evicted": "^", "preempted": "!"}
 """What stands for a flash where one character says everything."""
+COLOUR_SIGNS = {"copied": "»", "evicted": "×", "preempted": "!"}
+"""What stands in a flash's colour: owners have hues too, and a colour alone would look like one of theirs."""
 FLASH_GROUNDS = {"copied": "used", "evicted": "used", "preempted": "track"}
 """What a flash fades to: copies and evictions end in a block in use, a preemption in a free one."""
 
@@ -186,14 +188,9 @@ class MapTables:
         return glyph, self.palette.background, self.palette.cursor
 
     def _flashing(self, kind: str, colour: str, look: Look) -> Look:
-        """The same glyph in a flash's colour, or on it; where a letter says everything, the flash's sign."""
-        glyph, _, back = look
-        if self.letters:
-            sign = FLASH_SIGNS[kind]
-            return (sign, colour, back) if self.plain else (sign, self.palette.background, colour)
-        if glyph == GAP or glyph in self.glyphs.eighths:
-            return glyph, colour, self.palette.track
-        return glyph, self.palette.background, colour
+        """The flash's sign on its colour; without colours, in the cell's own."""
+        sign = (FLASH_SIGNS if self.letters else COLOUR_SIGNS)[kind]
+        return (sign, colour, look[2]) if self.plain else (sign, self.palette.background, colour)
 
     def _flash_inks(self, kind: str) -> list[str]:
         """The colours of a flash, step by step."""
