@@ -35,6 +35,8 @@ SEED = 7
 STEPS_PER_FRAME = 10
 FRAMES = 44
 """So that the sparklines are full: half a second a frame, at 20 steps a second."""
+LAST_STEPS = 26
+"""Steps at the end that are seen one by one, so that flashes are as old as they look."""
 TAPE_STEPS = STEPS_PER_FRAME * FRAMES + 40
 
 
@@ -47,7 +49,6 @@ class Shot:
     height: int = 36
     keys: tuple[str, ...] = ()
     theme: str = "dark"
-    frames: int = FRAMES
 
 
 SHOTS = (
@@ -89,8 +90,8 @@ async def draw(shot: Shot, tape: Path = TAPE) -> Picture:
         session, fps=2, palette=load_palette(shot.theme), probe=False, clock=lambda: session.seconds
     )
     async with app.run_test(size=(shot.width, shot.height)) as pilot:
-        for _ in range(shot.frames):
-            session.advance(STEPS_PER_FRAME)
+        for steps in (*[STEPS_PER_FRAME] * FRAMES, *[1] * LAST_STEPS):
+            session.advance(steps)
             app._tick()
         for key in shot.keys:
             await pilot.press(key)

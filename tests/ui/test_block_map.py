@@ -176,7 +176,7 @@ async def test_a_flash_fades_and_then_nothing_is_drawn(drive, session) -> None:
         calm = say(driven)
         plain = found._grid.copy()
         assert not app.dashboard.animating
-        flash(driven, session, (FlashKind.COPIED, (3,)), (FlashKind.EVICTED, (90,)))
+        flash(driven, session, (FlashKind.COPIED, (3,)), (FlashKind.PREEMPTED, (90,)))
         looks = []
         for _ in range(4):
             app.refresh_view()

@@ -7,7 +7,9 @@ import pytest
 from kvtop.ui.app import KvtopApp
 
 
-@pytest.mark.parametrize("size", [(60, 18), (80, 24), (120, 36)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size", [(60, 18), (80, 24), (120, 36), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
 def test_overview(snap_compare, session, size) -> None:
     app = KvtopApp(session, fps=1 / 3600, probe=False)
     assert snap_compare(app, terminal_size=size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -94,9 +93,3 @@ def test_every_other_glyph_is_in_the_font(character: str) -> None:
     pixels = drawn(character)
     assert pixels
     assert pixels != drawn("\U0010ffff")
-
-
-def test_pictures_are_drawn_by_the_script() -> None:
-    source = (Path(__file__).parents[2] / "screenshots" / "make.py").read_text("utf-8")
-    assert '"overview-120x36", 120, 36' in source
-    assert '"overview-80x24", 80, 24' in source
