@@ -12,6 +12,8 @@ from kvtop.ui.map.codes import Blocks
 
 STEP_SECONDS = 0.2
 """How long a flash keeps each of its steps; four of them fade within 0.8 s."""
+BRIEF = {FlashKind.EVICTED: 2}
+"""Steps of what happens so often that it would cover the owners: a full pool evicts with every allocation."""
 PAUSE_SECONDS, PAUSE_STEPS = 1.0, 20
 """Whoever has not looked for that long, while the generator went that far on, has missed the flashes."""
 
@@ -56,7 +58,11 @@ class Flashes:
 
     def fading(self, clock: float, steps: int) -> Iterator[Flashing]:
         """What flashes now, oldest first; forgets what has gone through all its steps."""
-        self._lit = [lit for lit in self._lit if clock - lit[0] < steps * STEP_SECONDS - 1e-9]
+        self._lit = [
+            (since, kind, blocks)
+            for since, kind, blocks in self._lit
+            if clock - since < min(steps, BRIEF.get(kind, steps)) * STEP_SECONDS - 1e-9
+        ]
         for since, kind, blocks in self._lit:
             yield Flashing(kind, max(0, int((clock - since) / STEP_SECONDS + 1e-9)), blocks)
 
