@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
@@ -13,14 +12,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from textual.filter import LineFilter
-
 from kvtop.config import LAST, Settings, UiState, config_folder, load_state, save_state
 from kvtop.session.session import Phase, Session, Status
 from kvtop.timeline.snapshot import SequenceRow, Snapshot
 from kvtop.ui.actions import Action
-from kvtop.ui.commands import CommandApp
-from kvtop.ui.filters import line_filters, without_greys
 from kvtop.ui.glyphs import BLOCK, Glyphs
 from kvtop.ui.history import History
 from kvtop.ui.palette import Palette, load_palette
@@ -29,18 +24,18 @@ from kvtop.ui.rows import RowKey, TableOrder, TableRow, living, matching, row_fo
 from kvtop.ui.screens.dashboard import Dashboard
 from kvtop.ui.system import SystemMemory, SystemProbe
 from kvtop.ui.terminal import Guard
+from kvtop.ui.terminal_app import TerminalApp
 from kvtop.ui.text import visible
 from kvtop.ui.themes import ThemeWatcher
 from kvtop.ui.view import Selection, View
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 TAILS = 2048
 """How many sequences' newest texts are kept, for filter and search: a tokenizer takes long over hundreds."""
 TEXTS_PER_SECOND = 5
 """How often figures change on the screen while the generator runs: faster than that nobody reads them."""
 
 
-class KvtopApp(CommandApp):
+class KvtopApp(TerminalApp):
     """One session on the screen.
 
     `fps` frames a second are polled. A frame in which nothing changed draws nothing, and one that the
@@ -74,9 +69,6 @@ class KvtopApp(CommandApp):
         self.no_color = no_color
         self.glyphs = glyphs
         self.title = title or "kvtop"
-        self.guard: Guard | None = None
-        self.watcher: ThemeWatcher | None = None
-        """Looks at the theme's file, where it may change."""
         self.selection = Selection()
         self.order = TableOrder()
         self._restore(state if state is not None else UiState())
@@ -124,47 +116,19 @@ class KvtopApp(CommandApp):
 
     # -- life ---------------------------------------------------------------------------------------------
 
-    def on_load(self) -> None:
-        """Signals leave through the front door: the terminal is put back before the process ends."""
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            try:
-                loop.add_signal_handler(number, self._signalled, int(number))
-            except (NotImplementedError, RuntimeError, ValueError):
-                return  # no signals here: another platform, or not the main thread
-
-    def _signalled(self, number: int) -> None:
-        """Leave because of a signal."""
-        if self.guard is not None:
-            self.guard.arm(number)
-        self.exit(return_code=128 + number)
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """What is done to every strip: ours for NO_COLOR and for ASCII, in the place of Textual's."""
-        own = line_filters(self.glyphs, self.no_color, self.palette.background)
-        return [*without_greys(super().get_line_filters()), *own]
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """The palette's colours that the style sheet names, before the theme is registered too."""
-        return self.palette.textual_theme().variables
-
     def get_default_screen(self) -> Dashboard:
         """The dashboard is the only screen below the dialogs."""
         return self.dashboard
 
     def on_mount(self) -> None:
         """Draw the skeleton, then let the session begin: the first frame waits for no model."""
-        self._use_theme()
+        self.use_theme()
         for line in self.problems[:1]:
             line = line.replace(f"{config_folder(os.environ)}/", "")
             more = len(self.problems) - 1
             self.tell(line + (f" ({more} more: kvtop doctor)" if more else ""), warning=True)
-        self.app_resume_signal.subscribe(self, self._resumed)
+        self.app_resume_signal.subscribe(self, self.resumed)
         self.call_after_refresh(self._begin)
-
-    def _resumed(self, _: object) -> None:
-        """Draw everything on the terminal that a shell has used meanwhile."""
-        self.action_redraw()
 
     def _begin(self) -> None:
         """Draw the first frame; once it is on its way, start the session and the clock."""
@@ -176,61 +140,20 @@ class KvtopApp(CommandApp):
         self.session.start()
         self.set_interval(1 / self.fps, self._tick)
 
-    def _use_theme(self) -> None:
-        """Have Textual's own widgets drawn in the palette's colours."""
-        theme = self.palette.textual_theme()
-        self.register_theme(theme)
-        if self.theme == theme.name:  # read again: the name has not changed
-            self._watch_theme(theme.name)
-        self.theme = theme.name
-
-    def set_palette(self, palette: Palette) -> None:
-        """Draw everything in these colours from now on."""
-        self.palette = palette
-        self._use_theme()
-        self.refresh_view(force=True)
-
     def action_setup(self) -> None:
         """Settings, with a preview."""
         from kvtop.ui.applying import open_setup
 
         open_setup(self)
 
-    def _reread_theme(self) -> None:
-        """Follow a change of the theme's file; what cannot be used is told, and the colours stay."""
-        news = self.watcher.poll() if self.watcher is not None else None
-        if isinstance(news, str):
-            self.tell(f"Theme not changed: {news.splitlines()[0]}", warning=True)
-        elif news is not None:
-            self.set_palette(news)
-
     def _tick(self) -> None:
         """Poll the session once."""
         self.ticks += 1
-        self._reread_theme()
-        if self._terminal_lost():
+        self.reread_theme()
+        if self.terminal_lost:
             self.exit(return_code=128 + signal.SIGHUP)
-        elif not self._terminal_busy():
+        elif not self.terminal_busy:
             self.refresh_view()
-
-    def _terminal_busy(self) -> bool:
-        """Whether the last frame is still on its way to the terminal. Textual blocks when 30 are queued."""
-        writer = getattr(self._driver, "_writer_thread", None)
-        return writer is not None and not writer._queue.empty()
-
-    def _terminal_lost(self) -> bool:
-        """Whether the thread that writes to the terminal has died, as it does when the terminal is closed."""
-        writer = getattr(self._driver, "_writer_thread", None)
-        return writer is not None and not writer.is_alive()
-
-    def _fatal_error(self) -> None:
-        """A bug's traceback in full, without the values of a thousand blocks in every frame of it."""
-        from rich.segment import Segments
-        from rich.traceback import Traceback
-
-        traceback = Traceback(show_locals=False, width=None)
-        self._exit_renderables.append(Segments(self.console.render(traceback, self.console.options)))
-        self._close_messages_no_wait()
 
     # -- drawing ------------------------------------------------------------------------------------------
 

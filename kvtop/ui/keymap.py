@@ -21,6 +21,8 @@ _WRITTEN = {
     "s-tab": "shift+tab",
 }
 """How people write keys -> how Textual names them."""
+_DRAWN = {"↑": "up", "↓": "down", "←": "left", "→": "right"}
+"""Keys that the help draws."""
 _MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
 NEVER = frozenset({"ctrl+@", "ctrl-at"})
 """What Textual names and no keyboard sends by that name."""
@@ -38,12 +40,18 @@ def textual_key(written: str) -> str | None:
     """Textual's name of a key as a person writes it (`F5`, `ctrl+x`, `^x`, `Space`, `?`), or None when there
     is no such key. A capital letter is the letter with Shift: `F` and `f` are two keys."""
     if len(written) == 1:
+        if written in _DRAWN:
+            return _DRAWN[written]
         return _character_to_key(written) if written.isprintable() else None
     text = written.strip()
-    if text.startswith("^") and len(text) == 2:
-        text = f"ctrl+{text[1].lower()}"
+    for prefix, modifier in (("^", "ctrl"), ("S-", "shift")):  # as help and key bar write them
+        if text.startswith(prefix) and len(text) > len(prefix):
+            rest = text[len(prefix) :]
+            text = f"{modifier}+{rest.lower() if len(rest) == 1 else rest}"
     *modifiers, key = text.replace("++", "+plus").split("+") if text != "+" else ["plus"]
-    if len(key) != 1:
+    if key in _DRAWN:
+        key = _DRAWN[key]
+    elif len(key) != 1:
         key = key.lower()
         key = _WRITTEN.get(key, KEY_NAME_REPLACEMENTS.get(key, key))
     elif modifiers:

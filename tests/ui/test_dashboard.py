@@ -174,10 +174,10 @@ async def test_a_terminal_that_has_not_taken_the_last_frame_gets_no_other(
     async with drive(session, NORMAL) as driven:
         asked = []
         monkeypatch.setattr(driven.app, "refresh_view", lambda **k: asked.append(1))
-        monkeypatch.setattr(driven.app, "_terminal_busy", lambda: True)
+        monkeypatch.setattr(type(driven.app), "terminal_busy", True)
         driven.app._tick()
         assert asked == []
-        monkeypatch.setattr(driven.app, "_terminal_busy", lambda: False)
+        monkeypatch.setattr(type(driven.app), "terminal_busy", False)
         driven.app._tick()
         assert asked == [1]
 

@@ -1,0 +1,120 @@
+"""Every key of the table reaches its action, in every place that it can be pressed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvtop.config import Settings
+from kvtop.session import session as ses
+from kvtop.ui.actions import ACTIONS, BY_ID, Action, key_label
+
+KEYS = [(key, action) for action in ACTIONS for key in action.keys]
+CALLED_BY_TEXTUAL = {"quit"}
+"""Asynchronous in Textual."""
+
+
+def listen(driven, action: Action) -> list[str]:
+    """Put a listener in the place of what an action does."""
+    heard: list[str] = []
+    app, dashboard = driven.app, driven.app.dashboard
+
+    def record() -> None:
+        heard.append(action.id)
+
+    async def later() -> None:
+        heard.append(action.id)
+
+    if action.panel:
+        setattr(dashboard.body(action.panel), f"do_{action.id}", record)
+    else:
+        owner = dashboard if action.section in ("Moving", "View") else app
+        setattr(owner, f"action_{action.id}", later if action.id in CALLED_BY_TEXTUAL else record)
+    return heard
+
+
+def called(heard: dict[str, list[str]]) -> set[str]:
+    """The actions that were done since the last look."""
+    names = {name for name, calls in heard.items() if calls}
+    for calls in heard.values():
+        calls.clear()
+    return names
+
+
+@pytest.mark.parametrize("preset", ["1", "3", "6"])
+async def test_every_key_does_its_action_and_no_other(drive, session, preset) -> None:
+    async with drive(session, (120, 36)) as driven:
+        await driven.press(preset)
+        heard = {other.id: listen(driven, other) for other in ACTIONS}
+        for key, action in KEYS:
+            if action.panel and action.panel not in driven.app.dashboard.preset.panels:
+                continue  # another panel's business, which has tests of its own
+            await driven.pilot.press(key)
+            await driven.pilot.pause()
+            assert called(heard) == {action.id}, key
+        assert session.sent == []
+
+
+async def test_every_action_answers_to_the_keys_that_a_person_gives_it(drive, session) -> None:
+    """Everybody gets the keys of the next one."""
+    given = {
+        one.id: tuple(map(key_label, other.keys))
+        for one, other in zip(ACTIONS, (*ACTIONS[1:], ACTIONS[0]), strict=True)
+    }
+    async with drive(session, (120, 36), settings=Settings(keys=given)) as driven:
+        assert driven.app.problems == []
+        heard = {other.id: listen(driven, other) for other in ACTIONS}
+        for one, other in zip(ACTIONS, (*ACTIONS[1:], ACTIONS[0]), strict=True):
+            for key in other.keys:
+                await driven.pilot.press(key)
+                await driven.pilot.pause()
+                assert called(heard) == {one.id}, key
+            assert driven.app.action_of(one.id).keys == other.keys
+
+
+async def test_keys_of_a_generator_are_gone_when_only_reading(drive, session) -> None:
+    async with drive(session, (200, 50), settings=Settings(readonly=True)) as driven:
+        await driven.press("down")
+        for action in ACTIONS:
+            if action.command is not None:
+                assert action not in driven.app.actions
+                assert f" {action.bar} " not in driven.lines[-1]
+                await driven.press(*action.keys)
+        assert session.sent == []
+        assert driven.app.screen is driven.app.dashboard
+        await driven.press("f1")
+        assert BY_ID["fork"].help not in driven.text
+        await driven.press("escape", "2")
+        assert driven.app.dashboard.preset.id == "map"
+
+
+async def test_the_palette_performs_every_action(drive, session) -> None:
+    async with drive(session, (120, 36)) as driven:
+        heard = {other.id: listen(driven, other) for other in ACTIONS}
+        for action in ACTIONS:
+            await driven.app.perform(action)
+            assert called(heard) == {action.id}
+
+
+async def test_the_palette_finds_an_action_by_name_and_does_it(drive, session) -> None:
+    async with drive(session, (120, 36)) as driven:
+        await driven.press("ctrl+p")
+        await driven.pilot.press(*"pause")
+        for _ in range(20):
+            await driven.pilot.pause(0.05)
+            if "Pause  (Z z)" in driven.text:
+                break
+        await driven.press("enter")
+        await driven.pilot.pause(0.1)
+        assert session.sent == [ses.Pause()]
+        assert driven.app.screen is driven.app.dashboard
+
+
+async def test_below_the_smallest_size_only_quit_is_left(drive, session) -> None:
+    async with drive(session, (50, 10)) as driven:
+        heard = {other.id: listen(driven, other) for other in ACTIONS}
+        for action in ACTIONS:
+            if action.id != "quit":
+                await driven.pilot.press(*action.keys)
+        await driven.pilot.press("q")
+        await driven.pilot.pause()
+        assert {name for name, calls in heard.items() if calls} - {"suspend_process"} == {"quit"}
