@@ -24,7 +24,7 @@ class Tmux:
     def __init__(
         self, socket: Path, folder: Path, size: tuple[int, int], environment: Mapping[str, str]
     ) -> None:
-        self.socket = socket
+        self.socket, self.folder = socket, folder
         kept = {key: os.environ[key] for key in ("PATH", "HOME") if key in os.environ}
         env = {
             **kept,

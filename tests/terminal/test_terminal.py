@@ -171,3 +171,54 @@ def test_preset_and_borders_survive_a_restart(tmux, kvtop) -> None:
 def _border(text: str) -> int:
     """The column at which the table's frame begins."""
     return next(line.index(" Sequences") for line in text.split("\n") if " Sequences" in line)
+
+
+@pytest.mark.parametrize(
+    "redirected",
+    [
+        "< /dev/null",
+        "<&-",
+        "> out.txt",
+        ">&-",
+        "2> err.txt",
+        "| cat > out.txt",
+        "< /dev/null > out.txt 2> err.txt",
+    ],
+)
+def test_without_a_whole_terminal_it_says_so_in_one_line(tmux, kvtop, redirected) -> None:
+    terminal = tmux((120, 36))
+    command = f"{kvtop} {redirected}"
+    terminal.run(command)
+    text = terminal.wait(lambda text: re.search(r"code=\d", text) is not None)
+    folder = terminal.folder
+    written = text + "".join(path.read_text() for path in folder.glob("*.txt"))
+    assert "the dashboard needs a terminal" in written.replace("\n", " ").replace("  ", " ")
+    assert "Traceback" not in written
+    assert all("\x1b" not in path.read_text() for path in folder.glob("*.txt"))
+    if "|" not in redirected:
+        assert "code=2=" in text
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_terminal_that_cannot_draw_is_told_so(tmux, kvtop, term) -> None:
+    terminal = tmux((120, 36))
+    terminal.run(f"TERM={term} {kvtop}")
+    text = terminal.wait_for("code=2=")
+    assert "the dashboard needs a terminal" in text
+    terminal.run(f"env -u TERM {kvtop}")
+    terminal.wait(lambda text: text.count("code=2=") == 2)
+
+
+def test_markup_and_escapes_in_a_prompt_are_text(tmux, kvtop) -> None:
+    terminal = tmux((120, 36))
+    terminal.run(kvtop)
+    terminal.wait(full((120, 36)))
+    terminal.type("Z", "a")
+    terminal.wait_for("Add a request")
+    terminal.type("-l", "[@click=app.quit]x [red]bold[/red]")
+    terminal.type("Enter")
+    terminal.wait_for("added request")
+    terminal.type("n", "F4")
+    terminal.type("-l", "[red]")
+    text = terminal.wait(lambda text: "Sequences (1 of" in text)
+    assert "[red]" in text
