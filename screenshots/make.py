@@ -87,11 +87,12 @@ async def draw(shot: Shot, tape: Path = TAPE) -> Picture:
     run.engine.clock = StepClock(runner.step_seconds)
     session = StillSession(run)
     app = StillApp(
-        session, fps=2, palette=load_palette(shot.theme), probe=False, clock=lambda: session.seconds
+        session, fps=20, palette=load_palette(shot.theme), probe=False, clock=lambda: session.seconds
     )
     async with app.run_test(size=(shot.width, shot.height)) as pilot:
         for steps in (*[STEPS_PER_FRAME] * FRAMES, *[1] * LAST_STEPS):
             session.advance(steps)
+            app.ticks += steps - 1  # a frame a step, as at 20 steps and 20 frames a second
             app._tick()
         for key in shot.keys:
             await pilot.press(key)
