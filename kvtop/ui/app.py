@@ -19,6 +19,7 @@ from kvtop.ui.actions import Action
 from kvtop.ui.glyphs import BLOCK, Glyphs
 from kvtop.ui.history import History
 from kvtop.ui.palette import Palette, load_palette
+from kvtop.ui.paste import install
 from kvtop.ui.presets import BY_ID
 from kvtop.ui.rows import RowKey, TableOrder, TableRow, living, matching, row_for, table_rows
 from kvtop.ui.screens.dashboard import Dashboard
@@ -137,6 +138,7 @@ class KvtopApp(TerminalApp):
 
     def _start(self) -> None:
         """Start what would compete with the first frame for the processor."""
+        self.select(self.selection, draw=False)  # the preset may want more than every snapshot has
         self.session.start()
         self.set_interval(1 / self.fps, self._tick)
 
@@ -360,6 +362,7 @@ def run_app(
     file; `keep_state` brings preset, borders and order from one start to the next. Returns the exit code: 0
     left, 1 the session failed, 128 + n after signal n.
     """
+    install()
     wanted = settings if settings is not None else Settings()
     state = load_state(os.environ) if keep_state else None
     app = KvtopApp(

@@ -80,7 +80,7 @@ def test_a_paste_is_no_key(tmux, kvtop) -> None:
     terminal = tmux()
     terminal.run(kvtop)
     terminal.wait(full((80, 24)))
-    terminal.paste("q2kyA\x03")
+    terminal.paste("q2kyA\x03 ab\x1bq x\x1b[A q")
     time.sleep(1.0)
     text = terminal.wait(full((80, 24)))
     assert "Sequences" in text
@@ -94,8 +94,9 @@ def test_a_paste_into_a_field_is_text(tmux, kvtop) -> None:
     terminal.wait(full((80, 24)))
     terminal.type("a")
     terminal.wait_for("Add a request")
-    terminal.paste("quit q\x1b[31m now")
-    terminal.wait(lambda text: "quit q" in text and "now" in text)
+    terminal.type("-l", "before ")
+    terminal.paste("quit q\x1b[31m\nnow")
+    terminal.wait(lambda text: "before quit q" in text and "[31m now" in text)
     terminal.type("Escape")
     terminal.wait(full((80, 24)))
 
