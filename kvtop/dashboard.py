@@ -23,19 +23,21 @@ def run_dashboard(
     """Show a live run until the person leaves; the exit code. `flags` are the settings that the command line
     has, None where it is silent. Raises UsageError without a terminal, or for a setting that cannot be used.
     """
-    if not _has_terminal():
-        raise UsageError("the dashboard needs a terminal; without one use `kvtop run --batch`")
+    if lacking := _lacking_terminal():
+        raise UsageError(f"the dashboard needs a terminal: {lacking}")
     from kvtop.config import SettingsError, load, resolve
     from kvtop.session.live import LiveSession
     from kvtop.ui.app import run_app
     from kvtop.ui.glyphs import choose_glyphs
+    from kvtop.ui.themes import theme_problems
 
     file, problems = load(os.environ)
     try:
         settings = resolve(file, os.environ, flags)
     except SettingsError as error:
         raise UsageError(str(error)) from error
-    palette, wrong = choose_palette(settings, asked="theme" in settings.given, environ=os.environ)
+    problems += theme_problems(file)
+    palette = choose_palette(settings, asked="theme" in settings.given, environ=os.environ)
 
     def build(progress: Any) -> Any:
         from kvtop.assembly import assemble  # on the engine's thread: the first frame does not wait for it
@@ -50,7 +52,7 @@ def run_dashboard(
         mouse=settings.mouse,
         glyphs=choose_glyphs(settings.glyphs, os.environ),
         settings=settings,
-        problems=[*problems, *wrong],
+        problems=problems,
         keep_state=True,
     )
     if session.working:
@@ -60,25 +62,31 @@ def run_dashboard(
     return code
 
 
-def _has_terminal() -> bool:
-    """Whether there is a terminal to draw on. Textual draws on standard error; all three have to be it."""
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    drawn = all(stream is not None and stream.isatty() for stream in streams)
-    return drawn and os.environ.get("TERM", "dumb") not in ("", "dumb")
+def _lacking_terminal() -> str:
+    """Why there is no terminal to draw on, and the remedy; empty when there is one. Textual draws on standard
+    error; all three streams have to be it."""
+    streams = {"standard input": sys.stdin, "standard output": sys.stdout, "standard error": sys.stderr}
+    other = [name for name, stream in streams.items() if stream is None or not stream.isatty()]
+    if other:
+        *first, last = other
+        names = f"{', '.join(first)} and {last} are" if first else f"{last} is"
+        return f"{names} none; without one use `kvtop run --batch`"
+    term = os.environ.get("TERM", "")
+    if term in ("", "dumb"):
+        said = 'TERM is "dumb"' if term else "TERM is not set"
+        return f"{said}; set it to what yours is, as TERM=xterm-256color, or use `kvtop run --batch`"
+    return ""
 
 
-def choose_palette(
-    settings: Settings, *, asked: bool, environ: Mapping[str, str]
-) -> tuple[Palette, list[str]]:
-    """The colours that the settings name, and one line for each problem with them.
+def choose_palette(settings: Settings, *, asked: bool, environ: Mapping[str, str]) -> Palette:
+    """The colours that the settings name.
 
-    A theme that cannot be used gives the default one when the file names it; when a flag or the environment
-    `asked` for it, UsageError is raised. NO_COLOR is drawn from greys whatever the theme, unless it has none
-    but greys itself.
+    A theme that cannot be used gives the default one when the file names it, whose mistake it is; when a flag
+    or the environment `asked` for it, UsageError is raised. NO_COLOR is drawn from greys whatever the theme,
+    unless it has none but greys itself.
     """
     from kvtop.ui.palette import ThemeError, load_palette
 
-    problems = []
     try:
         palette = load_palette(settings.theme)
     except ThemeError as error:
@@ -86,8 +94,7 @@ def choose_palette(
         if asked:
             more = f" ({len(lines) - 1} more)" if len(lines) > 1 else ""
             raise UsageError(f"{lines[0]}{more}") from error
-        problems = lines
         palette = load_palette()
     if environ.get("NO_COLOR") and not palette.mono:
         palette = load_palette("mono")
-    return palette, problems
+    return palette

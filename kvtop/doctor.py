@@ -237,9 +237,11 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Check]:
     from kvtop.config import SettingsError, config_file, load, resolve
     from kvtop.ui.actions import ACTIONS
     from kvtop.ui.keymap import key_map
+    from kvtop.ui.themes import theme_problems
 
     path = config_file(environ)
     settings, problems = load(environ)
+    problems += theme_problems(settings)
     problems += key_map([(action.id, action.keys) for action in ACTIONS], settings.keys, settings.places)[1]
     if not problems:
         how = "read" if path.is_file() else "not there, defaults are used; --print-default-config prints one"

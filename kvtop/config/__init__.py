@@ -1,7 +1,7 @@
 """A person's settings, and the screen's state: mistakes are told by file and line, files are written whole or
 not at all."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,15 @@ from kvtop.config.state import UiState, load_state, save_state
 from kvtop.workload.fields import shown, suggestion
 
 
-def save_settings(changes: Mapping[str, Any], path: Path) -> None:
+def save_settings(
+    changes: Mapping[str, Any],
+    path: Path,
+    further: Callable[[Settings], Sequence[str]] = lambda _: (),
+) -> None:
     """`kvtop.config.writing.save`, imported when something is saved."""
     from kvtop.config.writing import save
 
-    save(changes, path)
+    save(changes, path, further)
 
 
 __all__ = [

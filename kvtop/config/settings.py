@@ -61,6 +61,8 @@ class Settings:
     empty list leaves it without one. Keys are written as F5, ctrl+x, space, ? or q."""
     places: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     """Where an action's keys were set, as `file:line`, for messages about them. Not in the file."""
+    theme_place: str = field(default="", compare=False, repr=False)
+    """Where the theme was set, as `file:line`; empty when no file sets one. Not in the file."""
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """The settings that a flag or the environment has for this run. Not in the file."""
 
@@ -130,6 +132,7 @@ def read(document: Document) -> tuple[Settings, list[str]]:
                 problems.append(f'{place}: "{key}" {problem}')
     if "theme" in values:
         values["theme"] = _theme_beside(document.file, values["theme"])
+        values["theme_place"] = document.place("theme")
     return Settings(**values), problems
 
 

@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import inspect
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,20 @@ from kvtop.config.settings import CHECKS, PRESETS, SaveError, Settings, read
 HEADER = "# Settings of kvtop. `kvtop --print-default-config` prints all there are, with what they mean.\n"
 
 
-def save(changes: Mapping[str, Any], path: Path) -> None:
+def save(
+    changes: Mapping[str, Any],
+    path: Path,
+    further: Callable[[Settings], Sequence[str]] = lambda _: (),
+) -> None:
     """Set some keys in the file of settings, and make it when there is none.
 
-    `changes` has values as `Settings` has them. The file is replaced in one step. Raises SaveError when it
-    has a mistake, which is a person's to mend, or cannot be written; KeyError for what is no setting.
+    `changes` has values as `Settings` has them; `further` finds mistakes that reading alone does not, such
+    as a theme that there is not. The file is replaced in one step. Raises SaveError when it has a mistake,
+    which is a person's to mend, or cannot be written; KeyError for what is no setting.
     """
     import tomlkit  # not before something is written
 
-    old = _text(path)
+    old = _text(path, further)
     document = tomlkit.parse(old)
     for name, value in changes.items():
         if name not in CHECKS:
@@ -42,11 +47,12 @@ def save(changes: Mapping[str, Any], path: Path) -> None:
         raise SaveError(f"{path}: cannot be written: {describe_oserror(error)}") from error
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, further: Callable[[Settings], Sequence[str]]) -> str:
     """What stands in the file. Raises SaveError when it has a mistake."""
     try:
         text = read_text(path)
-        _, problems = read(parse(text, str(path)))
+        settings, problems = read(parse(text, str(path)))
+        problems += further(settings)
     except FileNotFoundError:
         return HEADER
     except TomlError as error:

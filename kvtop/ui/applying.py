@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kvtop.config import Settings, config_file, load
 from kvtop.ui.glyphs import choose_glyphs
 from kvtop.ui.palette import Palette, ThemeError, load_palette
-from kvtop.ui.themes import ThemeWatcher, themes
+from kvtop.ui.themes import ThemeWatcher, theme_problems, themes
 
 if TYPE_CHECKING:
     from kvtop.ui.app import KvtopApp
@@ -47,7 +47,7 @@ def open_setup(app: KvtopApp) -> None:
         if settings is not None:
             app.tell(f"Saved in {path}")
 
-    _, problems = load(os.environ, path)
+    file, problems = load(os.environ, path)
     app.push_screen(
         Setup(
             app.settings,
@@ -56,7 +56,7 @@ def open_setup(app: KvtopApp) -> None:
             app.palette,
             preview=partial(apply_settings, app),
             actions=app.actions,
-            problems=problems,
+            problems=[*problems, *theme_problems(file)],
         ),
         closed,
     )

@@ -230,7 +230,7 @@ def theme_path(name: str) -> Path:
             return path
     known = sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
     near = suggestion(name, known)
-    raise ThemeError(f'no theme "{name}"{near}; there are: {", ".join(known) or "none"}')
+    raise ThemeError(f'no theme "{name}"' + (near or f"; there are: {', '.join(known) or 'none'}"))
 
 
 def theme_file(theme: str | Path) -> Path:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
 
+from kvtop.config import Settings
 from kvtop.ui.palette import Palette, ThemeError, load_palette, theme_file, theme_folders
 
 ORDER = ("dark", "light", "high-contrast", "colour-blind", "16-colour", "mono")
@@ -34,6 +35,18 @@ def _error(path: Path) -> str | None:
     except ThemeError as error:
         return str(error)
     return None
+
+
+def theme_problems(settings: Settings) -> list[str]:
+    """What is wrong with the theme that the file of settings names, one line for each problem, beginning
+    with the place of its name. Nothing when no file names one. `settings` are those of the file alone."""
+    if not settings.theme_place:
+        return []
+    try:
+        load_palette(settings.theme)
+    except ThemeError as error:
+        return [f"{settings.theme_place}: {line}" for line in str(error).splitlines()]
+    return []
 
 
 class ThemeWatcher:

@@ -93,6 +93,7 @@ def test_mistakes_in_files_are_listed_and_are_no_failure(kvtop, tmp_path: Path) 
     for line in (
         f'{tmp_path}/config.toml:1: unknown key "them" (did you mean "theme"?)',
         f"{tmp_path}/config.toml:2: ",
+        f'{tmp_path}/config.toml:3: {tmp_path}/themes/mine.toml:1: unknown key "pirmary"',
         f'{tmp_path}/config.toml:5: unknown action "frok" (did you mean "fork"?)',
         f'{tmp_path}/themes/mine.toml:1: unknown key "pirmary" (did you mean "primary"?)',
         f'{tmp_path}/themes/mine.toml:2: "text" is "blau"',
@@ -100,6 +101,29 @@ def test_mistakes_in_files_are_listed_and_are_no_failure(kvtop, tmp_path: Path) 
         "; dark is used",
     ):
         assert line in done.stdout, line
+
+
+def test_an_unknown_theme_is_a_mistake_of_the_file(environ, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('\n\ntheme = "drak"\n')
+    (check,) = checks(environ)["settings"]
+    assert check.status == "note"
+    assert check.text == f'{tmp_path}/config.toml:3: no theme "drak" (did you mean "dark"?)'
+
+
+@pytest.mark.parametrize(
+    ("term", "words"),
+    [("dumb", 'terminal: TERM is "dumb"; set it'), ("", "terminal: TERM is not set; set it")],
+)
+def test_a_terminal_that_cannot_draw_is_named(environ, term: str, words: str) -> None:
+    code, written = in_a_terminal("--model", "none", **environ, TERM=term)
+    assert code == 2 and written.count("\n") == 1
+    assert f"the dashboard needs a {words}" in written and "kvtop run --batch" in written
+
+
+def test_streams_that_are_no_terminal_are_named(kvtop) -> None:
+    done = kvtop("run", "--model", "none")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "the dashboard needs a terminal: standard input, standard output and standard error" in done.stderr
 
 
 def test_a_name_with_control_characters_is_shown(environ, tmp_path: Path) -> None:
@@ -206,13 +230,12 @@ def test_a_setting_asked_for_that_cannot_be_used_exits_2(environ, arguments, env
 
 
 def test_a_theme_in_the_file_that_cannot_be_used_gives_the_default(environ) -> None:
-    palette, problems = choose_palette(Settings(theme="drak"), asked=False, environ={})
-    assert palette.name == "dark" and len(problems) == 1
+    assert choose_palette(Settings(theme="drak"), asked=False, environ={}).name == "dark"
     with pytest.raises(UsageError, match="drak"):
         choose_palette(Settings(theme="drak"), asked=True, environ={})
 
 
 def test_no_color_takes_a_theme_of_greys(environ, tmp_path: Path) -> None:
     choose = choose_palette
-    assert choose(Settings(theme="light"), asked=True, environ={"NO_COLOR": "1"})[0].name == "mono"
-    assert choose(Settings(theme="light"), asked=True, environ={"NO_COLOR": ""})[0].name == "light"
+    assert choose(Settings(theme="light"), asked=True, environ={"NO_COLOR": "1"}).name == "mono"
+    assert choose(Settings(theme="light"), asked=True, environ={"NO_COLOR": ""}).name == "light"

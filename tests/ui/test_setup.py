@@ -32,7 +32,7 @@ def shown(driven) -> str:
 def test_every_setting_has_a_row() -> None:
     rows = setup_rows.setting_rows(Settings(), NAMES)
     listed = {row.name for row in rows} | {"columns", "keys"}
-    assert listed == {*Settings.__dataclass_fields__} - {"places", "given"}
+    assert listed == {*Settings.__dataclass_fields__} - {"places", "theme_place", "given"}
     assert all(row.help for row in rows)
     assert [row.section for row in rows if row.section] == ["Screen", "Behaviour"]
 
@@ -146,6 +146,17 @@ async def test_a_file_with_a_mistake_is_told_and_left_alone(drive, session, file
         file.write_text("")  # mended meanwhile
         await driven.press("s")
         assert load(os.environ) == (Settings(theme="light"), [])
+
+
+async def test_an_unknown_theme_in_the_file_is_a_mistake_too(drive, session, file: Path) -> None:
+    file.write_text('theme = "drak"\n')
+    async with drive(session, (120, 36)) as driven:
+        await driven.press("f2")
+        told = 'config.toml:1: no theme "drak" (did you mean "dark"?)'
+        assert f"Cannot be saved: {told}" in shown(driven)
+        await driven.press("right", "s")
+        assert driven.app.screen.message == f"not saved, the file has a mistake: {told}"
+        assert file.read_text() == 'theme = "drak"\n'
 
 
 async def test_keys_are_listed_with_the_ids_of_their_actions(drive, session) -> None:

@@ -29,6 +29,7 @@ from kvtop.ui.setup_rows import (
     toggled,
 )
 from kvtop.ui.text import fit, visible
+from kvtop.ui.themes import theme_problems
 
 PAGES = ("Settings", "Columns", "Keys")
 HINTS = (
@@ -263,7 +264,7 @@ class Setup(ModalScreen[Settings | None]):
             self.dismiss(None)
             return
         try:
-            save_settings(changes, self.path)
+            save_settings(changes, self.path, theme_problems)
         except SaveError as error:
             self._message = str(error)
             self._show()
