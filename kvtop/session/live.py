@@ -56,6 +56,8 @@ class LiveSession:
         self._wanted = True
         self._stale = True
         self._rates = RateMeter()
+        self.failure: Exception | None = None
+        """What ended the worker, once the phase is `FAILED`."""
         self._thread = threading.Thread(target=self._work, name="kvtop-engine", daemon=True)
 
     # -- the screen's side ----------------------------------------------------------------------------
@@ -134,6 +136,7 @@ class LiveSession:
                 self._publish_if_wanted()
                 self._rest()
         except Exception as error:
+            self.failure = error
             message = describe(error) or "".join(traceback.format_exception(error))
             self._status = Status(Phase.FAILED, message, speed=self._speed)
 

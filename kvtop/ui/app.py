@@ -138,7 +138,8 @@ class KvtopApp(TerminalApp):
 
     def _start(self) -> None:
         """Start what would compete with the first frame for the processor."""
-        self.select(self.selection, draw=False)  # the preset may want more than every snapshot has
+        if self.dashboard.preset.id == "prefixes":  # it wants more than every snapshot has
+            self.select(self.selection, draw=False)
         self.session.start()
         self.set_interval(1 / self.fps, self._tick)
 

@@ -26,7 +26,7 @@ from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line
 from kvtop.ui.widgets.meters import Part
 
-HINT = "Arrows select a sequence, Tab and arrows a block."
+HINT = "A sequence or a block that is selected is shown here."
 COLUMNS = 48
 """Cells that a line of the batch takes."""
 BAR_AT = 44

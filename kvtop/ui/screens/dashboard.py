@@ -227,13 +227,15 @@ class Dashboard(MovableBorders, inherit_bindings=False):
 
     async def action_panel(self, name: str) -> None:
         """Let the panel that has the keys do it, else the one that is meant for it."""
-        panel = self.kvtop.action_of(name).panel
+        action = self.kvtop.action_of(name)
+        panel = action.panel
         for owner in (self.panel, panel):
             do = getattr(self.bodies.get(owner), f"do_{name}", None)
             if do is not None and owner in self.preset.panels:
                 do()
                 return
-        self.kvtop.tell(f"{self.preset.title} has nothing to {name}", warning=True)
+        what = " ".join(filter(None, (action.label, action.bar or action.id)))
+        self.kvtop.tell(f"{what} has no meaning in {self.preset.title}", warning=True)
 
     def action_next_panel(self) -> None:
         self._cycle(1)

@@ -16,8 +16,8 @@ from kvtop.ui.widgets.lines import Line, LineBuilder, LineWidget
 LABEL = 8
 WIDE = 110
 """Columns from which on there is a column of counters at the right."""
-STATS = 37
-"""Its width in cells."""
+STATS, WIDE_STATS = 38, 52
+"""Its width in cells; the second where there is plenty of room."""
 GAP = 2
 """Cells kept free before it."""
 
@@ -58,7 +58,7 @@ class Meters(LineWidget):
     def lines(self, view: View, width: int, height: int) -> list[Line]:
         snapshot = view.snapshot
         wide = width >= WIDE
-        stats = STATS if wide else 0
+        stats = (WIDE_STATS if width >= 160 else STATS) if wide else 0
         left = width - stats - GAP if wide else width
         length = max(18, min(width * 28 // 100, 72))
         counters = snapshot.counters if snapshot is not None else None
@@ -72,7 +72,8 @@ class Meters(LineWidget):
         if wide and snapshot is not None:
             for row, (label, figure) in zip(rows, _stats(snapshot), strict=False):
                 row.space_to(width - stats, view.palette.style("text"))
-                row.cell(label, 11, view.palette.style("muted")).put(figure, view.palette.style("text"))
+                row.cell(label, 11, view.palette.style("muted"))
+                row.put(first_fit(figure, width - row.width), view.palette.style("text"))
         rows.append(self._rates(view, width))
         return [row.line() for row in rows]
 
@@ -152,8 +153,8 @@ class Meters(LineWidget):
             bar(line, [(c.host_used_blocks, "█", ink("warning"))], c.host_total_blocks, length, view.palette)
             texts = [f"{count(c.host_used_blocks)} of {count(c.host_total_blocks)} blocks"]
         if with_memory:
-            memory = _memory(view)
-            texts = ["  ".join([texts[0], *memory[:number]]) for number in range(len(memory), -1, -1)]
+            extra = [*_counts(c), *_memory(view)] if c is not None else []
+            texts = ["  ".join([texts[0], *extra[:number]]) for number in range(len(extra), -1, -1)]
         self._figures(view, line, texts, width)
         return line
 
@@ -189,7 +190,7 @@ class Meters(LineWidget):
         if figures.tokens_per_second is not None:
             speed = f"{rate(figures.tokens_per_second)} tok/s "
             if line.width + cell_len(speed) <= width:
-                line.put(" ", ink("text")).cell(speed, 12, ink("text", bold=True), ">")
+                line.put(" ", ink("text")).cell(speed, max(12, cell_len(speed)), ink("text", bold=True), ">")
             room = width - line.width
             sparks = 2 if width >= 100 else 1
             length = max(0, min(room // sparks - 9, 40)) if room > 12 else 0
@@ -200,6 +201,12 @@ class Meters(LineWidget):
                 spark = view.history.spark("used_percent", length, 100, view.glyphs)
                 line.cell(spark, length, ink("used"), ">")
         return line
+
+
+def _counts(c: Counters) -> list[str]:
+    """What happened since the start, where there is no column for it."""
+    preempted = c.preempted_recompute + c.preempted_swap
+    return [f"preempted {count(preempted)}", f"evicted {count(c.evictions)}", f"copied {count(c.cow_copies)}"]
 
 
 def _words(view: View, line: LineBuilder, text: str) -> None:
@@ -233,22 +240,26 @@ def _step_time(total: float, model: float) -> str:
     return f"{duration(total)}, model {100 * model / total:.0f} %" if total > 0 else "no time yet"
 
 
-def _stats(snapshot: Snapshot) -> list[tuple[str, str]]:
-    """The counters at the right, one for each line."""
+def _stats(snapshot: Snapshot) -> list[tuple[str, list[str]]]:
+    """The counters at the right, one for each line, in all their words and in fewer."""
     c = snapshot.counters
     preempted = c.preempted_recompute + c.preempted_swap
-    how = f" ({count(c.preempted_recompute)} recompute {count(c.preempted_swap)} swap)" if preempted else ""
+    again, swap = count(c.preempted_recompute), count(c.preempted_swap)
+    number = count(preempted)
+    how = [f"{number} ({again} recompute {swap} swap)", f"{number} ({again} again {swap} swap)", number]
     hits = percent(c.prefix_hits, c.prefix_queries)
     lines = [
-        ("preempted", f"{count(preempted)}{how}"),
-        ("evicted", f"{count(c.evictions)}   copied {count(c.cow_copies)}"),
+        ("preempted", how if preempted else [number]),
+        ("evicted", [f"{count(c.evictions)}   copied {count(c.cow_copies)}", count(c.evictions)]),
         (
             "hits",
-            f"{hits} of {count(c.prefix_queries)} tokens" if hits is not None else "no prompt looked up yet",
+            [f"{hits} of {count(c.prefix_queries)} tokens", hits]
+            if hits is not None
+            else ["no prompt looked up yet"],
         ),
     ]
     figures = snapshot.figures
     if figures is not None:
         total = figures.schedule_seconds + figures.run_seconds + figures.update_seconds
-        lines.append(("step", _step_time(total, figures.run_seconds)))
+        lines.append(("step", [_step_time(total, figures.run_seconds)]))
     return lines

@@ -207,9 +207,11 @@ class SequenceTable(PanelBody):
         self.kvtop.dashboard.set_focus(self)
 
     def sort_by(self, sort: str, *, again: bool = False) -> None:
-        """Sort by a column and show the first rows; `again` inverts the order that there is already."""
+        """Sort by a column; `again` inverts the order that there is already. The first rows come into sight,
+        or the cursor's, if that was in sight before."""
         order = self.kvtop.order
         same = order.sort == sort and again
+        self._reveal = self._in_sight
         self.top = 0
         self.kvtop.set_order(replace(order, sort=sort, inverted=same and not order.inverted))
 
