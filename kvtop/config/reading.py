@@ -65,5 +65,14 @@ def parse(text: str, file: str) -> Document:
         found = re.search(r"\(at line (\d+)", str(error))
         line = int(found[1]) if found else max(1, len(text.splitlines()))
         message = re.sub(r" \(at .*\)\Z", "", str(error))
-        raise TomlError(f"{file}:{line}: {message[:1].lower()}{message[1:]}") from error
+        raise TomlError(f"{file}:{line}: {_plain(message)}") from error
     return Document(file, table, key_lines(text))
+
+
+def _plain(message: str) -> str:
+    """What the reader of TOML says, in words that name what is to be mended."""
+    if message.startswith(("Illegal character '\\n'", "Found invalid character '\\n'")):
+        return "the text that begins here has no closing quote"  # nowhere else is a line's end illegal
+    if message.startswith(("Unterminated string", "Expected \"'")):
+        return "a text has no closing quote"
+    return f"{message[:1].lower()}{message[1:]}"

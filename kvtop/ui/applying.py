@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kvtop.config import Settings, config_file, load
+from kvtop.ui.actions import remapped
 from kvtop.ui.glyphs import choose_glyphs
 from kvtop.ui.palette import Palette, ThemeError, load_palette
 from kvtop.ui.themes import ThemeWatcher, theme_problems, themes
@@ -37,6 +38,12 @@ def apply_settings(app: KvtopApp, settings: Settings) -> Palette:
     return app.palette
 
 
+def file_problems(settings: Settings) -> list[str]:
+    """What is wrong with a file of settings beyond what reading it finds: a theme that cannot be used,
+    actions and keys that there are not. `settings` are those of the file alone."""
+    return theme_problems(settings) + remapped(settings.keys, settings.places)[1]
+
+
 def open_setup(app: KvtopApp) -> None:
     """Let the person change settings; what is saved is told, with the file."""
     from kvtop.ui.screens.setup import Setup  # seldom used, and the first frame waits for imports
@@ -56,7 +63,7 @@ def open_setup(app: KvtopApp) -> None:
             app.palette,
             preview=partial(apply_settings, app),
             actions=app.actions,
-            problems=[*problems, *theme_problems(file)],
+            problems=[*problems, *file_problems(file)],
         ),
         closed,
     )

@@ -28,6 +28,10 @@ NEVER = frozenset({"ctrl+@", "ctrl-at"})
 """What Textual names and no keyboard sends by that name."""
 
 
+NEEDED = frozenset({"quit"})
+"""Actions that cannot be without a key."""
+
+
 @cache
 def _known() -> frozenset[str]:
     """Textual's names of keys that are more than a character."""
@@ -66,6 +70,16 @@ def textual_key(written: str) -> str | None:
     return name if name in _known() or (modifiers and key in _known()) else None
 
 
+def _nearest(action: str, known: Iterable[str]) -> str:
+    """The id that was meant: one like it, or the shortest of which it is a word, the last one if possible."""
+    ids = list(known)
+    if near := suggestion(action, ids):
+        return near
+    of = [name for name in ids if action.lower() in name.split("_")]
+    of.sort(key=lambda name: (not name.endswith(action.lower()), len(name)))
+    return f' (did you mean "{of[0]}"?)' if of else ""
+
+
 def key_map(
     actions: Iterable[tuple[str, Sequence[str]]],
     remapped: Mapping[str, Sequence[str]],
@@ -76,7 +90,8 @@ def key_map(
     `actions` are pairs of an id and its default keys. `remapped` gives some of them other keys, as a person
     writes them, and `places` says where each was written. A key that a person gives to an action is taken
     from the one that has it by default, which is a problem only where that is left without any. Given to
-    two, it is a clash, and the first keeps it. An action whose new keys are all wrong has its default ones.
+    two, it is a clash, and the first keeps it. An action whose new keys are all wrong has its default ones,
+    and so has one of NEEDED that is given none.
     """
     defaults = {name: tuple(keys) for name, keys in actions}
     problems: list[str] = []
@@ -89,7 +104,10 @@ def key_map(
     owner: dict[str, str] = {}
     for action, written in remapped.items():
         if action not in defaults:
-            problem(action, f'unknown action "{action}"{suggestion(action, defaults)}')
+            problem(action, f'unknown action "{action}"{_nearest(action, defaults)}')
+            continue
+        if action in NEEDED and not written:
+            problem(action, f'"{action}" needs a key')
             continue
         keys: list[str] = []
         for text in written:

@@ -91,7 +91,11 @@ def test_all_mistakes_are_told(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b'theme = "dark"\nfps = = 3\n', "config.toml:2: invalid value"),
-        (b"theme = 'dark", "config.toml:1: "),
+        (b"theme = 'dark", "config.toml:1: a text has no closing quote"),
+        (b'\ntheme = "dark\nfps = 3\n', "config.toml:2: the text that begins here has no closing quote"),
+        (b"\ntheme = 'dark\nglyphs = 'x'\n", "config.toml:2: the text that begins here has no closing quote"),
+        (b'theme = "dark', "config.toml:1: a text has no closing quote"),
+        (b'theme = "\x01"', "config.toml:1: illegal character '\\x01'"),
         (b"fps = 3\n# \xff\n", "config.toml:2: is not UTF-8"),
         (b"#" * ((1 << 20) + 1), "longer than 1 MiB"),
     ],

@@ -86,5 +86,21 @@ def test_unknown_actions_and_keys_are_told_with_the_nearest() -> None:
     assert found["step"] == ("n",)  # what cannot be used changes nothing
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("up", "move_up"), ("Left", "move_left"), ("tables", "preset_tables"), ("forks", "fork")],
+)
+def test_a_word_of_an_id_is_enough_to_be_understood(written: str, meant: str) -> None:
+    actions = [(action.id, action.keys) for action in ACTIONS]
+    assert key_map(actions, {written: ("j",)})[1] == [f'unknown action "{written}" (did you mean "{meant}"?)']
+
+
+def test_leaving_cannot_be_without_a_key() -> None:
+    actions = [("quit", ("q", "ctrl+c")), ("step", ("n",))]
+    found, problems = key_map(actions, {"quit": (), "step": ()}, {"quit": "c:1"})
+    assert found == {"quit": ("q", "ctrl+c"), "step": ()}
+    assert problems == ['c:1: "quit" needs a key']
+
+
 def test_the_same_key_twice_is_once() -> None:
     assert key_map(DEFAULTS, {"fork": ("x", "x")})[0]["fork"] == ("x",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kvtop.config import Settings
 from kvtop.memory.events import PreemptionMode, sequence_id
 from kvtop.session import session as ses
 from kvtop.ui.actions import ACTIONS, BY_ID, available
@@ -120,6 +121,13 @@ async def test_keys_without_a_command_are_neither_bound_nor_shown(drive, make_se
         await driven.press("question_mark")
         assert "fork the selected" not in driven.text
     assert len(available({ses.Pause})) < len(ACTIONS)
+
+
+async def test_an_action_without_a_key_is_not_in_the_key_bar(drive, session) -> None:
+    settings = Settings(keys={"sort": (), "burst": ("F12",)})
+    async with drive(session, (120, 36), settings=settings) as driven:
+        bar = driven.lines[-1]
+        assert "F5 Tree  F7 Slower" in bar and "Sort" not in bar
 
 
 async def test_the_key_bar_can_be_clicked(drive, session) -> None:

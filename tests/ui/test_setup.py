@@ -148,15 +148,25 @@ async def test_a_file_with_a_mistake_is_told_and_left_alone(drive, session, file
         assert load(os.environ) == (Settings(theme="light"), [])
 
 
-async def test_an_unknown_theme_in_the_file_is_a_mistake_too(drive, session, file: Path) -> None:
-    file.write_text('theme = "drak"\n')
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('theme = "drak"\n', 'no theme "drak" (did you mean "dark"?)'),
+        ('keys.frok = "x"\n', 'unknown action "frok" (did you mean "fork"?)'),
+        ("keys.quit = []\n", '"quit" needs a key'),
+    ],
+)
+async def test_what_reading_does_not_find_is_a_mistake_too(
+    drive, session, file: Path, text: str, wrong: str
+) -> None:
+    file.write_text(text)
     async with drive(session, (120, 36)) as driven:
         await driven.press("f2")
-        told = 'config.toml:1: no theme "drak" (did you mean "dark"?)'
+        told = f"config.toml:1: {wrong}"
         assert f"Cannot be saved: {told}" in shown(driven)
         await driven.press("right", "s")
         assert driven.app.screen.message == f"not saved, the file has a mistake: {told}"
-        assert file.read_text() == 'theme = "drak"\n'
+        assert file.read_text() == text
 
 
 async def test_keys_are_listed_with_the_ids_of_their_actions(drive, session) -> None:

@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from kvtop.config import SaveError, Settings, save_settings
 from kvtop.ui.actions import Action
+from kvtop.ui.applying import file_problems
 from kvtop.ui.palette import Palette
 from kvtop.ui.setup_rows import (
     Row,
@@ -29,7 +30,6 @@ from kvtop.ui.setup_rows import (
     toggled,
 )
 from kvtop.ui.text import fit, visible
-from kvtop.ui.themes import theme_problems
 
 PAGES = ("Settings", "Columns", "Keys")
 HINTS = (
@@ -264,7 +264,7 @@ class Setup(ModalScreen[Settings | None]):
             self.dismiss(None)
             return
         try:
-            save_settings(changes, self.path, theme_problems)
+            save_settings(changes, self.path, file_problems)
         except SaveError as error:
             self._message = str(error)
             self._show()

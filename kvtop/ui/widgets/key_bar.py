@@ -25,7 +25,7 @@ class KeyBar(LineWidget):
 
     def __init__(self, actions: tuple[Action, ...], *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.actions = tuple(action for action in actions if action.bar)
+        self.actions = tuple(action for action in actions if action.bar and action.keys)
         self.notice: Notice | None = None
         self._key: tuple[object, ...] = ()
         self._places: list[tuple[int, int, Action]] = []
