@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ def run_dashboard(
     except SettingsError as error:
         raise UsageError(str(error)) from error
     problems += theme_problems(file)
+    _check_model(options.model)
     palette = choose_palette(settings, asked="theme" in settings.given, environ=os.environ)
 
     def build(progress: Any) -> Any:
@@ -55,11 +57,36 @@ def run_dashboard(
         problems=problems,
         keep_state=True,
     )
+    if code == 1 and session.failure is not None:
+        code = _tell_failure(session.failure)
     if session.working:
         # It is loading a model or in the middle of a step: waiting for that would hold the shell up.
         sys.stdout.flush()
         os._exit(code)
     return code
+
+
+def _check_model(model: str) -> None:
+    """Find a model that is named as a file or folder before the screen opens. Raises ModelError."""
+    if model in ("inside", "smollm2", "none"):
+        return
+    from kvtop.engine.hf.sources import find, looks_local
+
+    if looks_local(model):
+        find(model)
+
+
+def _tell_failure(failure: Exception) -> int:
+    """Say in the shell, too, why the session failed. 2 when the reason is the user's to mend, else 1."""
+    from kvtop.errors import describe
+    from kvtop.ui.text import visible
+
+    message = describe(failure)
+    if message is None:
+        traceback.print_exception(failure)
+        return 1
+    print(f"kvtop: {' '.join(visible(message).split())}", file=sys.stderr)
+    return 2
 
 
 def _lacking_terminal() -> str:

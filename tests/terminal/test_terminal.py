@@ -223,3 +223,22 @@ def test_markup_and_escapes_in_a_prompt_are_text(tmux, kvtop) -> None:
     terminal.type("-l", "[red]")
     text = terminal.wait(lambda text: "Sequences (1 of" in text)
     assert "[red]" in text
+
+
+def test_a_model_that_is_not_there_is_told_in_the_shell(tmux, kvtop) -> None:
+    terminal = tmux((100, 30))
+    terminal.run(kvtop.replace("none", "/no/such/model"))
+    text = terminal.wait_for("code=2=")
+    assert "/no/such/model" in text
+    assert "Traceback" not in text
+
+
+def test_a_model_that_cannot_be_loaded_is_told_in_the_shell_too(tmux, kvtop) -> None:
+    terminal = tmux((100, 30))
+    (terminal.folder / "broken").mkdir()
+    (terminal.folder / "broken" / "config.json").write_text("{}")
+    terminal.run(kvtop.replace("none", "./broken"))
+    terminal.wait_for("Failed")
+    terminal.type("q")
+    text = terminal.wait_for("code=2=")
+    assert "kvtop: " in text
