@@ -69,6 +69,19 @@ ROWS = (
     Entry("◂", "holds the selected block", "primary"),
     Entry("cursor", "stays on its sequence when rows change their order; the view stays where it is"),
 )
+PANELS = (
+    Entry("REF", "prefixes: reference count of the chain's blocks"),
+    Entry("EQUAL", "prefixes: further blocks with the same content, which the cache does not merge"),
+    Entry("HITS", "prefixes: how often a sequence found the chain's blocks in the cache"),
+    Entry("IDLE", "prefixes: steps since a chain that nobody holds was last used"),
+    Entry("IN", "compare: requests that the pool's memory admits under a scheme"),
+    Entry("LATER", "compare: slots reserved for tokens that are still to come"),
+    Entry("NEVER", "compare: slots reserved for tokens that never come"),
+    Entry("RUNS", "kernel: stretches of neighbouring blocks in a table; MEAN: their mean length"),
+    Entry("ADJ %", "kernel: of the blocks that follow each other in the text, those that do in memory"),
+    Entry("SPAN", "kernel: blocks from the first to the last one of a table, as they lie in memory"),
+    Entry("filter", "events: evicted, block 131, sequence 42, any words; a | b shows both"),
+)
 METERS = (
     Entry("Pool", "blocks: shared, used by one, cached, free"),
     Entry("Slots", "token slots of used blocks: stored, wasted"),
@@ -110,6 +123,7 @@ def pages(actions: Iterable[Action]) -> tuple[Page, ...]:
                 ("Sequences", COLUMNS),
                 ("Rows", ROWS),
                 ("Meters", METERS),
+                ("Other panels", PANELS),
             ),
         ),
         Page("Words", (("Memory", WORDS),)),

@@ -57,7 +57,7 @@ class KernelReads(PanelBody):
         if snapshot is None:
             return "Kernel", ""
         attention = snapshot.source.attention
-        title = f"Kernel ({visible(attention) if attention is not None else 'kernel not published'})"
+        title = f"Kernel ({visible(attention)})" if attention is not None else "Kernel"
         words = [f"step {count(snapshot.step)}"]
         if self.sort != SORTS[0]:
             words.append(self.sort + " first")
