@@ -168,9 +168,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "swap", ("s",), "preempt its group: copy its blocks to host memory", "Sequence", "Swap", Preempt, True
     ),
-    Action(
-        "tag", ("space",), "tag the row: its blocks stay lit, F9 aborts all tagged", "List", panel="table"
-    ),
+    Action("tag", ("space",), "tag the row: its blocks stay lit", "List", panel="table"),
     Action("untag", ("U",), "untag all rows", "List", panel="table"),
     Action(
         "follow", ("F",), "keep the cursor's row in sight until the cursor is moved", "List", panel="table"

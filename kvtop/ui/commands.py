@@ -59,6 +59,9 @@ class CommandApp(App[None]):
         self.actions = available(session.supports, readonly=settings.readonly, actions=actions)
         self._by_id = {action.id: action for action in self.actions}
         self.dashboard = Dashboard(self.actions)
+        if settings.readonly:
+            taken = [action for action in available(session.supports, actions=actions) if action.command]
+            self.dashboard.explain_keys(taken, "app.read_only")
         self.failed = False
         self.ticks = 0
         self._notices: list[Notice] = []
@@ -131,12 +134,14 @@ class CommandApp(App[None]):
 
     def action_palette(self) -> None:
         """Textual's command palette over the table of actions."""
-        from textual.command import CommandPalette
+        from kvtop.ui.finder import ActionProvider, Finder
 
-        from kvtop.ui.finder import ActionProvider
+        if not any(isinstance(screen, Finder) for screen in self.screen_stack):
+            self.push_screen(Finder(providers=[ActionProvider], placeholder="What to do?"))
 
-        if not any(isinstance(screen, CommandPalette) for screen in self.screen_stack):
-            self.push_screen(CommandPalette(providers=[ActionProvider], placeholder="What to do?"))
+    def action_read_only(self, name: str) -> None:
+        """Say why a key does nothing."""
+        self.tell(f"Read only: {name} would change the generator", warning=True)
 
     def action_pause(self) -> None:
         paused = self.session.status.phase is Phase.PAUSED

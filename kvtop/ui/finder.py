@@ -5,12 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
 
 from kvtop.ui.actions import Action, key_label
 
 if TYPE_CHECKING:
     from kvtop.ui.app import KvtopApp
+
+
+class Finder(CommandPalette):
+    """Textual's command palette with a prompt that every terminal and font can show."""
+
+    def on_mount(self) -> None:
+        self.query_one(SearchIcon).icon = ">"
 
 
 class ActionProvider(Provider):

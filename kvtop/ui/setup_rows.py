@@ -79,9 +79,9 @@ def setting_rows(settings: Settings, themes: Sequence[str]) -> list[Row]:
     """The page of settings. `themes` are the names that can be chosen."""
     rows, section = [], ""
     for name, kind in _KINDS.items():
-        note = "from the next start" if kind.later else ""
+        note = "next start" if kind.later else ""
         if name in settings.given:
-            note = "given for this run"
+            note = "this run"
         elif name == "theme" and settings.theme in themes:
             note = f"{themes.index(settings.theme) + 1} of {len(themes)}"
         value = _shown(name, getattr(settings, name))
@@ -136,7 +136,7 @@ def column_rows(settings: Settings) -> list[Row]:
             by_id[name].head,
             "shown" if name in settings.columns else "hidden",
             by_id[name].help,
-            "",
+            by_id[name].help,
             "Columns between ID and TEXT" if place == 0 else "",
             name in settings.columns,
         )

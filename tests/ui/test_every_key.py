@@ -79,12 +79,26 @@ async def test_keys_of_a_generator_are_gone_when_only_reading(drive, session) ->
                 assert action not in driven.app.actions
                 assert f" {action.bar} " not in driven.lines[-1]
                 await driven.press(*action.keys)
+                assert f"Read only: {action.id} would change the generator" in driven.lines[-1]
         assert session.sent == []
         assert driven.app.screen is driven.app.dashboard
         await driven.press("f1")
         assert BY_ID["fork"].help not in driven.text
         await driven.press("escape", "2")
         assert driven.app.dashboard.preset.id == "map"
+
+
+def test_no_help_names_a_key_that_reading_takes_away() -> None:
+    own = {key_label(key) for action in ACTIONS if action.command is not None for key in action.keys}
+    for action in ACTIONS:
+        if action.command is None:
+            assert not {word.strip(",;:.") for word in action.help.split()} & (own - {"a", "A"}), action.id
+
+
+async def test_the_palettes_prompt_is_plain(drive, session) -> None:
+    async with drive(session, (120, 36)) as driven:
+        await driven.press("ctrl+p")
+        assert "> What to do?" in driven.text and "\N{RIGHT-POINTING MAGNIFYING GLASS}" not in driven.text
 
 
 async def test_the_palette_performs_every_action(drive, session) -> None:

@@ -97,6 +97,12 @@ def test_the_16_colours_reach_the_terminal_under_their_names() -> None:
     assert palette.inks[0][LEVELS - 1] == "bright_yellow"
 
 
+@pytest.mark.parametrize("name", ORDER)
+def test_an_owners_mark_is_seen_on_the_row_under_the_cursor(name: str) -> None:
+    palette = load_palette(name)
+    assert palette.row not in {ink[4] for ink in palette.inks}
+
+
 def test_a_mono_theme_has_greys_alone_and_one_ink() -> None:
     palette = load_palette("mono")
     assert palette.mono

@@ -29,7 +29,7 @@ class Entry:
 
 
 ENTRIES = (
-    Entry("prompt", "Prompt", "", str, hint="text; empty takes tokens of the workload's own text"),
+    Entry("prompt", "Prompt", "", str, hint="empty: the workload's own text"),
     Entry("prompt_tokens", "Prompt tokens", "128", int, 1, 1 << 20, "when the prompt is empty"),
     Entry("max_new_tokens", "New tokens", "128", int, 1, 1 << 20, "at most, for each sample"),
     Entry("n", "Samples (n)", "1", int, 1, 64, "share the prompt's blocks"),

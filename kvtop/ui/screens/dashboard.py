@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -71,6 +72,13 @@ class Dashboard(MovableBorders, inherit_bindings=False):
         self._focused_in: dict[str, str] = {}
         self._selected_block = False
         self._arrangement = Arrangement(self.regions)
+
+    def explain_keys(self, actions: Iterable[Action], instead: str) -> None:
+        """Have the keys of actions that are not to be had do `instead`, which is given the action's id."""
+        for action in actions:
+            for key in action.keys:
+                binding = Binding(key, f"{instead}('{action.id}')", show=False)
+                self._bindings.key_to_bindings.setdefault(key, [binding])
 
     @property
     def parts(self) -> tuple[LineWidget, ...]:

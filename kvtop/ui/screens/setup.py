@@ -33,11 +33,11 @@ from kvtop.ui.text import fit, visible
 
 PAGES = ("Settings", "Columns", "Keys")
 HINTS = (
-    "↑↓ move · ←→ change · Tab page · s saves · Esc leaves",
-    "Enter shows or hides · [ ] order · Tab page · s saves · Esc leaves",
+    "↑↓ ←→ change · Tab page · s saves · Esc leaves",
+    "Space on/off · [ ] order · Tab page · s saves · Esc",
     "↑↓ scroll · Tab page · Esc leaves",
 )
-WIDTHS = ((19, 19), (14, 12), (18, 16))
+WIDTHS = ((19, 18), (14, 12), (18, 16))
 """Widths of a row's label and value on each page, in cells."""
 
 Preview = Callable[[Settings], Palette]
