@@ -77,4 +77,4 @@ def install() -> None:
     """Have Textual's driver for this platform parse its input with `PasteSafeParser` from now on."""
     from textual.drivers import linux_driver
 
-    linux_driver.XTermParser = PasteSafeParser  # type: ignore[misc]
+    linux_driver.XTermParser = PasteSafeParser  # type: ignore[attr-defined]

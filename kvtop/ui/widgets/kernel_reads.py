@@ -57,7 +57,7 @@ class KernelReads(PanelBody):
         if snapshot is None:
             return "Kernel", ""
         attention = snapshot.source.attention
-        absent = "no model" if view.snapshot.source.model == "none" else "kernel not published"
+        absent = "no model" if snapshot.source.model == "none" else "kernel not published"
         title = f"Kernel ({visible(attention) if attention is not None else absent})"
         words = [f"step {count(snapshot.step)}"]
         if self.sort != SORTS[0]:
