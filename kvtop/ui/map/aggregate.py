@@ -21,8 +21,10 @@ from kvtop.ui.map.looks import (
     DIM,
     FREE,
     FREE_COLOUR,
+    FULL,
     INKS,
     LEVEL,
+    SHARED,
     STRONG,
     code_of,
     colour_of,
@@ -38,6 +40,7 @@ _SHARED = SLOTS
 """Marks a shared block beside its slot."""
 ONLY_CACHED, ALL_FREE = 8, 9
 """Levels of items in which nothing is in use."""
+_MOSTLY_SHARED = 10
 
 
 class Aggregator:
@@ -148,6 +151,14 @@ class Aggregator:
         level[(self._shared * 2 > self._size) & (level < STRONG)] = STRONG
         return _COLOURS.take(self._inks() * (ALL_FREE + 1) + level)
 
+    def letters(self) -> Codes:
+        """The code of every item's tile, as of a single block of whoever holds most of it: shared where more
+        than half of what is used is shared, partly filled where no more than half is used."""
+        level = self._levels(8)
+        used = self._size - ((self._counts[_CACHED] + self._counts[_FREE]) >> SLOT_BITS)
+        level[(self._shared * 2 > used) & (used > 0)] = _MOSTLY_SHARED
+        return _LETTERS.take(self._inks() * (_MOSTLY_SHARED + 1) + level)
+
     def codes(self) -> Codes:
         """The code of every item's tile, whose glyph says how full it is."""
         return _CODES.take(self._inks() * (ALL_FREE + 1) + self._levels(8))
@@ -191,6 +202,14 @@ _COLOURS = _looks(lambda ink, level: colour_of(ink, min(level, STRONG)), CACHED_
     np.uint8
 )
 _CODES = _looks(lambda ink, eighth: code_of(ink, LEVEL + eighth), CACHED, FREE)
+_LETTERS = np.array(
+    [
+        [*(code_of(ink, 0 if eighth < 4 else FULL) for eighth in range(8)), CACHED, FREE, code_of(ink, SHARED)]
+        for ink in range(INKS + 1)
+    ],
+    np.uint16,
+).reshape(-1)
+"""By ink and level of eight, `_MOSTLY_SHARED` included."""
 
 
 def _kinds(state: NDArray[np.uint8], owner: NDArray[np.int32], inks: Inks) -> NDArray[np.uint8]:

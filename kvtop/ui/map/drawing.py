@@ -69,7 +69,8 @@ class Drawing:
             aggregator.light(blocks)
             if geometry.half:
                 return self._halves(aggregator.colours(), over, place)
-            return self._tiles(aggregator.codes(), over, place)
+            codes = aggregator.letters() if self.tables.letters else aggregator.codes()
+            return self._tiles(codes, over, place)
         columns = window(snapshot.blocks, geometry)
         found = block_inks(columns, inks, blocks, geometry.first)
         if geometry.half:

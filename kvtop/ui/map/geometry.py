@@ -14,6 +14,8 @@ HALF = 0
 """The tile of half a cell."""
 FACTOR = 4
 """How many times finer the next zoom is, about."""
+LABELLED = 24
+"""The narrowest map, in cells, whose lines begin with a block id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +129,22 @@ class Geometry:
 def fitting(blocks: int, width: int, height: int, *, halves: bool = True) -> Geometry:
     """The largest tiles that show all `blocks`; failing those half cells; failing those N blocks an item.
 
-    Without `halves` there are no half cells: they tell states apart by colour only.
+    A line holds a round number of blocks where that costs no size. Without `halves` there are no half cells,
+    which tell states apart by colour only; rather than N blocks an item, the labels go then.
     """
     label = _label(blocks, width)
     room = max(width - label, 1)
-    for tile in (2, 1):
-        columns = _columns(room // tile, blocks)
+    choices = [(2, label, _columns(room // 2, blocks)), (1, label, _columns(room, blocks)), (1, label, room)]
+    if not halves:
+        choices.append((1, 0, width))
+    for tile, left, columns in choices:
         if columns and -(-blocks // columns) <= height:
-            return Geometry(width, height, blocks, label, Scale(1, tile), columns)
+            return Geometry(width, height, blocks, left, Scale(1, tile), min(columns, blocks))
     lines = 2 * height if halves else height
-    columns = _columns(room, blocks)
-    if columns * lines < blocks:
+    each = _round_up(max(1, -(-blocks // max(room * lines, 1))))
+    columns = _columns(room, -(-blocks // each))
+    if columns * lines * each < blocks:
         columns = room
-    each = _round_up(max(1, -(-blocks // max(columns * lines, 1))))
     return Geometry(width, height, blocks, label, Scale(each, HALF if halves else 1), columns)
 
 
@@ -194,7 +199,7 @@ def next_scale(fit: Scale, now: Scale, step: int, *, halves: bool = True) -> Sca
 
 def _label(blocks: int, width: int) -> int:
     """Cells for the ids at the left: all of one length, between blanks; none where the map is narrow."""
-    return 0 if width < 40 else max(4, len(str(max(blocks - 1, 0)))) + 2
+    return 0 if width < LABELLED else max(4, len(str(max(blocks - 1, 0)))) + 2
 
 
 def _columns(room: int, items: int) -> int:
