@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kvtop.memory import events as ev
 from kvtop.memory.events import AnyEvent
@@ -37,6 +38,8 @@ class Observer:
         self._trace: deque[AnyEvent] = deque(maxlen=TRACE_EVENTS)
         self._flashes: deque[Flash] = deque(maxlen=FLASHES)
         self._flashed = 0
+        self._held: frozenset[int] = frozenset()
+        """Blocks of a preempted group, while the events follow in which it gives them up."""
         self._evicted = False
         """Whether the last event was an eviction: the log then says who took the blocks."""
         self._life: dict[int, tuple[AnyEvent, ...]] = {}
@@ -51,6 +54,7 @@ class Observer:
             return
         self._note(event)
         self.state.apply(event)
+        self._note_given_up(event)
         self._trace.append(event)
         if not isinstance(event, _NOT_FOR_THE_LOG) or (kind is ev.Allocated and self._evicted):
             self._log.append(event)
@@ -69,10 +73,25 @@ class Observer:
         elif isinstance(event, ev.Copied):
             self._flash(FlashKind.COPIED, (event.destination,))
         elif isinstance(event, ev.Preempted):
-            # Swapped out or released, it is the same blocks that the group is about to give up.
+            # Which blocks are given up, the events that follow tell: what others share is not lost.
             group = self.state.requests[event.request].sequences.values()
-            held = dict.fromkeys(block for sequence in group for block in sequence.table)
-            self._flash(FlashKind.PREEMPTED, tuple(held))
+            self._held = frozenset(block for sequence in group for block in sequence.table)
+            self._flash(FlashKind.PREEMPTED, ())
+
+    def _note_given_up(self, event: AnyEvent) -> None:
+        """Add to a preemption's flash the blocks that nobody holds any more after this event of the group."""
+        if not self._held or isinstance(event, ev.Preempted | ev.Freed | ev.Cached):
+            return
+        if isinstance(event, ev.SwappedOut):
+            blocks = event.device_blocks
+        elif isinstance(event, ev.Released) and event.tier is ev.Tier.DEVICE:
+            blocks = event.blocks
+        else:
+            self._held = frozenset()
+            return
+        counts, flash = self.state.device.ref_counts, self._flashes[-1]
+        lost = tuple(block for block in blocks if block in self._held and counts[block] == 0)
+        self._flashes[-1] = replace(flash, blocks=flash.blocks + lost)
 
     def _touched(self, event: AnyEvent) -> Sequence[int]:
         """The device blocks whose life an event, which the fold has taken in, is part of."""

@@ -204,7 +204,12 @@ _COLOURS = _looks(lambda ink, level: colour_of(ink, min(level, STRONG)), CACHED_
 _CODES = _looks(lambda ink, eighth: code_of(ink, LEVEL + eighth), CACHED, FREE)
 _LETTERS = np.array(
     [
-        [*(code_of(ink, 0 if eighth < 4 else FULL) for eighth in range(8)), CACHED, FREE, code_of(ink, SHARED)]
+        [
+            *(code_of(ink, 0 if eighth < 4 else FULL) for eighth in range(8)),
+            CACHED,
+            FREE,
+            code_of(ink, SHARED),
+        ]
         for ink in range(INKS + 1)
     ],
     np.uint16,

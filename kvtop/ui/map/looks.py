@@ -47,6 +47,8 @@ PART, USED, STRONG = 1, 3, 5
 HALF_SHADES = (0.38, 0.52, 0.67, 0.84, 1.0)
 """How far a half cell's colour is from the track to its owner's hue, by level; shared goes beyond."""
 SHARED_SHADE = 0.52
+DIM_SHADES = (0.2, 0.24, 0.29, 0.34, 0.4, 0.48)
+"""The same from the track to the colour of used blocks, for blocks whose owners are not lit."""
 CACHED_SHADE = 0.22
 
 FLASH_SHARES = (1.0, 0.75, 0.5, 0.28)
@@ -205,7 +207,8 @@ class MapTables:
         track = palette.track
         # There is no room for a dot: a cached block is a dark grey between free and partly filled.
         colours = [track, mix(palette.cached_track, palette.cached, CACHED_SHADE), palette.cursor]
-        colours += palette.dimmed
+        # Cached blocks are grey as well: those in use keep a tint, at strengths that no owner has.
+        colours += [mix(track, palette.used, share) for share in DIM_SHADES]
         for ink in palette.inks:
             colours += [mix(track, ink[4], share) for share in HALF_SHADES]
             colours.append(mix(ink[4], palette.emphasis, SHARED_SHADE))

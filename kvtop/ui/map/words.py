@@ -13,6 +13,7 @@ from kvtop.ui.map.geometry import Geometry, Scale
 from kvtop.ui.map.looks import (
     CACHED,
     CACHED_COLOUR,
+    DIM,
     FREE,
     FREE_COLOUR,
     FULL,
@@ -38,27 +39,22 @@ Swatch = tuple[str, Style]
 
 
 def scale_words(scale: Scale, *, short: bool = False) -> str:
-    """How much a cell stands for: `1 cell = 64 blocks`, or in `short` `1 cell = 64`."""
-    unit = {0: "1 half cell", 1: "1 cell"}.get(scale.tile, f"{scale.tile} cells")
-    if short:
-        return f"{unit} = {count(scale.each)}"
+    """How much a cell stands for: `1 half cell = 64 blocks`, or in `short` `½ cell = 64 blocks`."""
+    half = "½ cell" if short else "1 half cell"
+    unit = {0: half, 1: "1 cell"}.get(scale.tile, f"{scale.tile} cells")
     return f"{unit} = {count(scale.each)} block{'s' if scale.each > 1 else ''}"
 
 
 def heading(geometry: Geometry, room: int) -> tuple[str, str]:
-    """Title and mapping, as long as `room` cells for both allow."""
+    """Title and mapping, as long as `room` cells for both allow. The title is shortened first."""
     total, scale = count(geometry.blocks), geometry.scale
     long, short = scale_words(scale), scale_words(scale, short=True)
     if geometry.whole:
-        choices = [(f"Blocks ({total})", long), (f"Blocks ({total})", short), ("Blocks", short)]
+        titles = [f"Blocks ({total})", "Blocks"]
     else:
         shown = f"{count(geometry.first)}-{count(geometry.last - 1)}"
-        choices = [
-            (f"Blocks {shown} of {total}", long),
-            (f"{shown} of {total}", long),
-            (f"{shown} of {total}", short),
-            (shown, short),
-        ]
+        titles = [f"Blocks {shown} of {total}", f"{shown} of {total}", shown, count(geometry.first)]
+    choices = [*((title, long) for title in titles), *((title, short) for title in titles)]
     return next((pair for pair in choices if len(pair[0]) + len(pair[1]) <= room), choices[-1])
 
 
@@ -123,41 +119,62 @@ def _many(snapshot: Snapshot, blocks: range) -> str:
 
 
 def legend(
-    tables: MapTables, geometry: Geometry, muted: Style, room: int, *, flashing: bool = True
+    tables: MapTables,
+    geometry: Geometry,
+    muted: Style,
+    room: int,
+    *,
+    flashing: bool = True,
+    lit: bool = False,
 ) -> tuple[Swatch, ...]:
-    """Swatches from the tables that the map is drawn from, with as many words as fit in `room` cells."""
+    """Swatches from the tables that the map is drawn from, with as many words as fit in `room` cells.
+
+    What flashes is named before anything that explains itself: a hint, what is free, what is in use. With
+    `lit` the blocks of some sequences stand out, and the legend says how the others look.
+    """
     if geometry.each > 1:
-        choices = _aggregate_choices(tables, geometry)
+        choices = _letter_choices(tables) if tables.letters else _aggregate_choices(tables, geometry)
     elif geometry.half:
         choices = _half_choices(tables)
     else:
         choices = _tile_choices(tables)
-    flashes = _flash_swatches(tables, geometry) if flashing else []
+    if lit:
+        others: Choice = [(_others(tables, geometry), "others")]
+        choices = [
+            *([*choice[:1], *others, *choice[1:]] for choice in choices),
+            [*others, *choices[-1][-1:]],
+        ]
     hint = "Enter zooms in" if geometry.each > 1 else "" if geometry.whole else "Esc zooms out"
     hints: Choice = [(("", muted), hint)] if hint else []
-    full = choices[0]
-    choices = [[*full, *flashes, *hints], [*full, *hints], *choices]
-    for choice in choices:
-        parts = _spaced(choice, muted)
-        if sum(cell_len(text) for text, _ in parts) <= room:
-            return parts
+    found = [[*choices[0], *hints], *choices]
+    if flashing:
+        swatches = _flash_swatches(tables, geometry)
+        long: Choice = list(zip(swatches, FLASHES, strict=True))
+        short: Choice = list(zip(swatches, ("copy", "evict", "preempt"), strict=True))
+        found = [[*choice, *flashes] for choice in choices for flashes in (long, short)] + found
+        found.insert(0, [*choices[0], *long, *hints])
+    for choice in found:
+        for gap in ("  ", " "):
+            parts = _spaced(choice, muted, gap)
+            if sum(cell_len(text) for text, _ in parts) <= room:
+                return parts
     return ()
 
 
 Choice = list[tuple[Swatch, str]]
 
 
-def _spaced(choice: Choice, muted: Style) -> tuple[Swatch, ...]:
-    """Swatches and words with a blank after each."""
+def _spaced(choice: Choice, muted: Style, between: str) -> tuple[Swatch, ...]:
+    """Swatches and words with a gap after each."""
     parts: list[Swatch] = []
     for place, (swatch, words) in enumerate(choice):
-        gap = "  " if place < len(choice) - 1 else ""
+        gap = between if place < len(choice) - 1 else ""
         parts += [swatch, (f" {words}{gap}", muted)] if swatch[0] else [(f"{words}{gap}", muted)]
     return tuple(parts)
 
 
-def _tile(tables: MapTables, shape: int) -> Swatch:
-    code = code_of(EXAMPLE, shape)
+def _tile(tables: MapTables, shape: int, ink: int = EXAMPLE) -> Swatch:
+    code = code_of(ink, shape)
     return tables.tiles.glyphs[code], tables.tiles.style(code)
 
 
@@ -166,16 +183,41 @@ def _half(tables: MapTables, colour: int) -> Swatch:
     return tables.pairs.glyphs[code], tables.pairs.style(code)
 
 
+def _others(tables: MapTables, geometry: Geometry) -> Swatch:
+    """A block in use that is not lit."""
+    if geometry.half:
+        return _half(tables, colour_of(DIM, USED))
+    many = geometry.each > 1 and not tables.letters
+    return _tile(tables, LEVEL + 7 if many else FULL, DIM)
+
+
 def _tile_choices(tables: MapTables) -> list[Choice]:
     used, shared = _tile(tables, FULL), _tile(tables, SHARED + 1)
     part, cached, free = _tile(tables, 2), _tile(tables, CACHED), _tile(tables, FREE)
     brief: Choice = [(used, "used"), (shared, "shared"), (part, "part"), (cached, "cached"), (free, "free")]
+    choices = [brief, brief[:-1], [brief[1], brief[3]]]
     if not tables.letters:
-        return [brief, brief[:-1]]
+        return choices
     words: Choice = [
         (used, "used"), (shared, "capital: shared"), (part, "digit: partly filled"), *brief[3:],
     ]  # fmt: skip
-    return [words, brief, brief[:-1]]
+    return [words, words[:-1], *choices]
+
+
+def _letter_choices(tables: MapTables) -> list[Choice]:
+    """Letters for many blocks each."""
+    owner, shared, half = _tile(tables, FULL), _tile(tables, SHARED), _tile(tables, 0)
+    cached, free = _tile(tables, CACHED), _tile(tables, FREE)
+    few: Choice = [(cached, "only cached"), (free, "free")]
+    words: Choice = [(owner, "main owner"), (shared, "capital: most shared")]
+    brief: Choice = [(owner, "main owner"), (shared, "shared"), (half, "half used"), (cached, "cached")]
+    return [
+        [*words, (half, "digit: up to half used"), *few],
+        [*words, (half, "digit: half used"), (cached, "cached")],
+        brief,
+        brief[1:],
+        [brief[1], brief[3]],
+    ]
 
 
 def _half_choices(tables: MapTables) -> list[Choice]:
@@ -184,10 +226,12 @@ def _half_choices(tables: MapTables) -> list[Choice]:
     cached, free = _half(tables, CACHED_COLOUR), _half(tables, FREE_COLOUR)
     strong, weak = ("bright", "dark") if tables.palette.dark else ("deep", "pale")
     states: Choice = [(cached, "grey: cached"), (free, "free")]
+    brief: Choice = [(used, "used"), (shared, "shared"), (part, "part"), (cached, "cached")]
     return [
         [(used, "used"), (shared, f"{strong}: shared"), (part, f"{weak}: partly filled"), *states],
-        [(used, "used"), (shared, f"{strong}: shared"), (part, f"{weak}: part"), (cached, "cached")],
-        [(used, "used"), (shared, "shared"), (part, "part"), (cached, "cached")],
+        [(used, "used"), (shared, f"{strong}: shared"), (part, f"{weak}: part"), (cached, "grey: cached")],
+        brief,
+        [brief[1], brief[3]],
     ]
 
 
@@ -203,17 +247,16 @@ def _aggregate_choices(tables: MapTables, geometry: Geometry) -> list[Choice]:
     brief: Choice = [(full, "all used"), (some, "half"), (few, "few"), (cached, "cached")]
     most: Choice = [(shared, "most shared")] if shared[0] else []
     rest: Choice = [(cached, "only cached"), (free, "free")]
-    return [[*use, *most, *rest], [*use, *rest], brief, brief[:-1]]
+    return [[*use, *most, *rest], [*use, *rest], brief, [brief[0], *brief[2:]], brief[2:]]
 
 
-def _flash_swatches(tables: MapTables, geometry: Geometry) -> Choice:
-    """What flashes, as it looks at first."""
-    found: Choice = []
-    for kind, name in enumerate(FLASHES):
+def _flash_swatches(tables: MapTables, geometry: Geometry) -> list[Swatch]:
+    """What flashes, by kind, as it looks at first."""
+    found = []
+    for kind in range(len(FLASHES)):
         if geometry.half:
-            swatch = _half(tables, int(tables.flash_colours[kind, 0]))
+            found.append(_half(tables, int(tables.flash_colours[kind, 0])))
         else:
             code = int(tables.flashes[kind, 0, code_of(EXAMPLE, FULL)])
-            swatch = tables.tiles.glyphs[code], tables.tiles.style(code)
-        found.append((swatch, name))
+            found.append((tables.tiles.glyphs[code], tables.tiles.style(code)))
     return found

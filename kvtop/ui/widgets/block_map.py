@@ -8,7 +8,7 @@ import numpy as np
 from textual import events
 from textual.strip import Strip
 
-from kvtop.timeline.snapshot import Snapshot
+from kvtop.timeline.snapshot import BlockState, Snapshot
 from kvtop.ui.codestrip import Codes, CodeStrip
 from kvtop.ui.map import words
 from kvtop.ui.map.drawing import Drawing
@@ -70,7 +70,9 @@ class BlockMap(PanelBody):
         if self.geometry is None or view.snapshot is None or self._tables is None:
             return ()
         room, muted = self.extent.width - 4, view.palette.style("muted")
-        return words.legend(self._tables, self.geometry, muted, room, flashing=view.flashing)
+        return words.legend(
+            self._tables, self.geometry, muted, room, flashing=view.flashing, lit=bool(view.lit)
+        )
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -253,8 +255,8 @@ class BlockMap(PanelBody):
     # -- zoom ---------------------------------------------------------------------------------------------
 
     def _zoom(self, step: int, block: int | None = None) -> bool:
-        """Show the pool around a block (or the cursor, or the middle) finer or coarser, the block's line
-        where it was. False when it is as fine or coarse already as it gets."""
+        """Show the pool around a block (or the cursor, the first block in use, the middle) finer or coarser,
+        the block's line where it was. False when it is as fine or coarse already as it gets."""
         geometry, fit, tables = self.geometry, self._fit, self._tables
         if geometry is None or fit is None or tables is None or self.view is None:
             return False
@@ -264,7 +266,7 @@ class BlockMap(PanelBody):
         if block is None:
             block = self.view.selection.block
         if block is None or not geometry.holds(block):
-            block = geometry.block_of(geometry.items // 2) if not geometry.whole else 0
+            block = self._centre(geometry) if step > 0 else geometry.block_of(geometry.items // 2)
         row = geometry.row_of(block)
         self._window = (
             None
@@ -273,6 +275,15 @@ class BlockMap(PanelBody):
         )
         self.kvtop.dashboard.draw_again()
         return True
+
+    def _centre(self, geometry: Geometry) -> int:
+        """What to zoom in on without a cursor: the first block shown that is in use, else the middle."""
+        snapshot = self.view.snapshot if self.view is not None else None
+        if snapshot is not None:
+            used = snapshot.blocks.state[geometry.first : geometry.last] >= BlockState.USED
+            if used.any():
+                return geometry.first + int(np.argmax(used))
+        return geometry.block_of(geometry.items // 2)
 
     def do_expand(self) -> None:
         """Zoom in around the cursor."""

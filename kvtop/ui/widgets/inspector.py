@@ -36,7 +36,7 @@ class Inspector(PanelBody):
         below = self._total - self.top - self.extent.height
         selection = view.selection
         if selection.block is not None:
-            title, right = f"Selected: block {selection.block}", "Esc to let go"
+            title, right = f"Selected: block {count(selection.block)}", "Esc to let go"
         elif selection.row is not None:
             title, right = f"Selected: {_title(selection.row)}", "Esc to let go"
         else:
