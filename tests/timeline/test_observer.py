@@ -101,6 +101,24 @@ def test_a_preempted_group_flashes_with_every_block_it_gave_up(recorded, mode):
     assert set(flash.blocks) == held and len(flash.blocks) == len(held)
 
 
+@pytest.mark.parametrize("mode", [PreemptionMode.SWAP, PreemptionMode.RECOMPUTE])
+def test_what_others_still_hold_does_not_flash_with_a_preemption(recorded, mode):
+    observer = observed(recorded)
+    for number in (1, 2):
+        recorded.engine.add(request(number, range(9)))
+        for _ in range(2):
+            recorded.engine.step()
+    tables = [{int(block) for block in row.table} for row in seen(observer).sequences]
+    assert len(tables) == 2 and tables[0] & tables[1], "a prefix must be shared"
+    assert recorded.scheduler.preempt(2, mode) is mode
+    assert set(seen(observer).flashes[-1].blocks) == tables[1] - tables[0]
+    # Later events of the survivor add nothing, whoever's the blocks were.
+    recorded.scheduler.preempt(1, PreemptionMode.RECOMPUTE)
+    first, second = seen(observer).flashes[-2:]
+    assert set(first.blocks) == tables[1] - tables[0]
+    assert set(second.blocks) == tables[0]
+
+
 def test_flashes_keep_the_newest_and_their_numbers():
     observer = Observer(BLOCKS, BLOCK_SIZE, HOST)
     observer._note(ev.Copied(1, 0, 3, 4, 0, 0))

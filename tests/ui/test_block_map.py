@@ -78,6 +78,23 @@ async def test_enter_zooms_in_to_single_blocks_and_escape_out_again(drive, many)
         assert driven.app.selection.block is None
 
 
+async def test_enter_without_a_cursor_zooms_in_on_blocks_in_use(drive, many) -> None:
+    async with drive(many, NORMAL) as driven:
+        await driven.press("2")
+        found, columns = block_map(driven), many.published.blocks
+        used = 30_000
+        state = np.zeros_like(columns.state)
+        state[used] = BlockState.USED
+        touched = np.full_like(columns.touched, many.published.step)
+        blocks = dataclasses.replace(columns, state=state, touched=touched)
+        many.published = dataclasses.replace(many.published, blocks=blocks)
+        await driven.settle()
+        while found.geometry.each > 1:
+            await driven.press("enter")
+            assert found.geometry.holds(used)
+        assert not found.geometry.holds(0)
+
+
 async def test_on_single_blocks_enter_leads_to_the_owner(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
         used = int(np.flatnonzero(session.published.blocks.state == BlockState.USED)[0])

@@ -92,6 +92,17 @@ def test_tiles_shrink_as_blocks_grow_in_number() -> None:
     assert geometry.fitting(100_000, 76, 16).each > 1
 
 
+def test_lines_use_the_whole_width_before_blocks_share_a_cell() -> None:
+    assert geometry.fitting(70 * 6, 76, 6).columns == 70
+    bare = geometry.fitting(76 * 6, 76, 6, halves=False)
+    assert (bare.scale, bare.columns, bare.label) == (Scale(1, 1), 76, 0)
+    assert geometry.fitting(76 * 6 + 1, 76, 6, halves=False).each == 2
+
+
+def test_narrow_maps_keep_their_labels() -> None:
+    assert [geometry.fitting(1000, width, 9).label for width in (23, 24, 39)] == [0, 6, 6]
+
+
 @given(st.integers(1, 2_000_000), st.integers(20, 200), st.integers(4, 60), st.booleans(), st.data())
 def test_zooming_goes_all_the_way_in_and_out(blocks, width, height, halves, data) -> None:
     fit = geometry.fitting(blocks, width, height, halves=halves).scale
@@ -185,6 +196,19 @@ def test_half_cells_tell_states_apart_in_every_theme() -> None:
             states = (looks.FREE_COLOUR, looks.CACHED_COLOUR, looks.CURSOR_COLOUR)
             found |= {tables.pairs.colours[state].name for state in states}
             assert len(found) == 6
+
+
+def test_dimmed_half_cells_look_like_no_other_state() -> None:
+    for theme in ("dark", "light", "high-contrast", "colour-blind"):
+        tables = MapTables(load_palette(theme))
+        seen = [tables.pairs.colours[colour].triplet for colour in (looks.CACHED_COLOUR, looks.FREE_COLOUR)]
+        seen += [
+            tables.pairs.colours[looks.colour_of(ink, looks.USED)].triplet for ink in range(HUES)
+        ]  # fmt: skip
+        for level in (looks.PART, looks.USED, looks.STRONG):
+            dimmed = tables.pairs.colours[looks.colour_of(DIM, level)].triplet
+            assert max(dimmed) - min(dimmed) > 25, "a tint, where cached blocks are grey"
+            assert all(sum(abs(a - b) for a, b in zip(dimmed, other, strict=True)) > 25 for other in seen)
 
 
 def test_named_colours_and_letters_use_no_half_cells() -> None:
@@ -376,7 +400,30 @@ def test_whole_cells_say_by_their_glyph_how_full_they_are() -> None:
     cells = Aggregator(items_of(32, 8))
     cells.update(some, INKS, 1)
     assert glyphs(cells.codes()) == "█▄· "
-    assert glyphs(cells.codes(), MapTables(load_palette(), ASCII)) == "#-. "
+
+
+def test_letters_say_who_holds_most_of_many_blocks_and_in_what_state() -> None:
+    states = [[2] * 8, [2] * 5 + [0] * 3, [2] * 4 + [1] * 4, [3] * 5 + [2] * 3, [3] + [1] * 7, [1] + [0] * 7]
+    some = columns([*itertools.chain(*states), *[0] * 8])
+    owner = some.owner.copy()
+    owner[:3] = 1  # three of eight
+    some = dataclasses.replace(some, owner=owner)
+    cells = Aggregator(items_of(len(owner), 8))
+    inks = np.array([1, 2, DIM], np.uint8)
+    cells.update(some, inks, 1)
+    for theme, characters in ("mono", BLOCK), ("dark", ASCII):
+        tables = MapTables(load_palette(theme), characters)
+        assert glyphs(cells.letters(), tables) == f"bb2BB{characters.cached} "
+    cells.light(np.array([0], np.int32))
+    assert glyphs(cells.letters(), LETTERS) == "c--==· "
+
+
+@pytest.mark.parametrize("tables", [TABLES, LETTERS], ids=["hues", "letters"])
+def test_many_blocks_a_cell_are_drawn_with_letters_where_there_are_no_hues(snapshot, tables) -> None:
+    shape = Geometry(5, 1, 10, 0, Scale(2, 1), 5)
+    assert glyphs(Drawing(shape, tables).draw(snapshot)[0], tables) == (
+        "██▄· " if tables is TABLES else "bb3· "
+    )
 
 
 # -- drawing ----------------------------------------------------------------------------------------------
@@ -496,7 +543,11 @@ def test_the_mapping_is_said_at_every_width() -> None:
         title, scale = words.heading(window, room)
         assert len(title) + len(scale) <= room
         assert "4,096" in title
-        assert "= 64" in scale
+        assert scale.endswith("cell = 64 blocks")
+    pool = geometry.fitting(1_000_000, 48, 17)
+    assert words.heading(pool, 40) == ("Blocks", "1 half cell = 740 blocks")
+    assert words.heading(pool, 42) == ("Blocks (1,000,000)", "1 half cell = 740 blocks")
+    assert words.heading(pool, 25) == ("Blocks", "½ cell = 740 blocks")
     assert words.heading(geometry.fitting(1000, 76, 16), 60) == ("Blocks (1,000)", "1 cell = 1 block")
 
 
@@ -536,6 +587,20 @@ def test_the_legend_shows_looks_of_the_tables_and_fits(theme: str, each: int) ->
         assert len(swatches) >= 4 - (each > 1)
         assert all(swatch in drawn for swatch in swatches)
         assert len({(text, str(style)) for text, style in swatches}) == len(swatches)
+
+
+@pytest.mark.parametrize("theme", ["dark", "16-colour", "mono"])
+@pytest.mark.parametrize("each", [1, 64])
+@pytest.mark.parametrize("lit", [False, True])
+def test_the_legend_names_what_flashes_even_where_it_is_narrow(theme: str, each: int, lit: bool) -> None:
+    tables = MapTables(load_palette(theme))
+    shape = Geometry(46, 16, 10_000, 6, Scale(each, 0 if tables.halves else 1), 40)
+    for room in (44, 74, 120):
+        said = "".join(text for text, _ in words.legend(tables, shape, Style(), room, lit=lit))
+        assert all(word in said for word in ("cop", "evict", "preempt", "cached"))
+        assert ("others" in said) == lit
+        calm = "".join(text for text, _ in words.legend(tables, shape, Style(), room, flashing=False))
+        assert "evict" not in calm
 
 
 # -- strips -----------------------------------------------------------------------------------------------
