@@ -26,7 +26,7 @@ from kvtop.ui.view import View
 from kvtop.ui.widgets.lines import Line
 from kvtop.ui.widgets.meters import Part
 
-HINT = "A sequence or a block that is selected is shown here."
+HINT = "Select a sequence or a block."
 COLUMNS = 48
 """Cells that a line of the batch takes."""
 BAR_AT = 44
