@@ -219,7 +219,8 @@ def test_markup_and_escapes_in_a_prompt_are_text(tmux, kvtop) -> None:
     terminal.type("-l", "[@click=app.quit]x [red]bold[/red]")
     terminal.type("Enter")
     terminal.wait_for("added request")
-    terminal.type("n", "F4")
+    terminal.type("F4")
+    terminal.wait_for("Filter:")
     terminal.type("-l", "[red]")
     text = terminal.wait(lambda text: "Sequences (1 of" in text)
     assert "[red]" in text
