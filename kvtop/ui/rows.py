@@ -320,12 +320,6 @@ def toggled(tags: frozenset[RowKey], row: TableRow, branches: Iterable[int]) -> 
 # -- blocks -----------------------------------------------------------------------------------------------
 
 
-def blocks_of_rows(snapshot: Snapshot, keys: Iterable[RowKey]) -> NDArray[np.bool_] | None:
-    """A mask of the device blocks that some rows' sequences hold; None when they hold none."""
-    masks = [mask for key in keys if (mask := blocks_of(snapshot, key)) is not None]
-    return np.logical_or.reduce(masks) if masks else None
-
-
 def blocks_of(snapshot: Snapshot, key: RowKey) -> NDArray[np.bool_] | None:
     """A mask of the device blocks that a row's sequences hold; None when it holds none."""
     tables = [
