@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -67,17 +68,17 @@ class CommandApp(App[None]):
         self._notices: list[Notice] = []
         self._notice_until = 0
 
+    @abstractmethod
     def refresh_view(self, *, force: bool = False) -> None:
         """Draw the newest snapshot, if anything differs from what is on the screen."""
-        raise NotImplementedError
 
+    @abstractmethod
     def selected_sequence(self) -> SequenceRow | None:
         """The sequence that the cursor is on; of a group the first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tagged_sequences(self) -> list[SequenceRow]:
         """One sequence of every request that has a tag, by request."""
-        raise NotImplementedError
 
     # -- notices ------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 
 from textual import events
@@ -25,17 +26,17 @@ class MovableBorders(Screen[None]):
         self._dragged: tuple[Split, Region] | None = None
 
     @property
+    @abstractmethod
     def panel(self) -> str:
         """The panel that has the keys."""
-        raise NotImplementedError
 
+    @abstractmethod
     def placed(self, size: Size) -> Placed:
         """Where the parts stand now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arrange_again(self) -> None:
         """Have the parts placed anew."""
-        raise NotImplementedError
 
     def set_shares(self, shares: Mapping[str, float]) -> None:
         """Put the borders where they were."""
