@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 
 from kvtop.kernels.cpu.paged_decode import workspace_size, write_and_decode
 from kvtop.kernels.gather_sdpa import GatherAttention
 from kvtop.kernels.packed import PackedStep
+from kvtop.kernels.protocol import Array
 
 SHORT_ROW = 4
 """Rows of at most this many tokens go through the decode kernel, each token as a query of its own: below
@@ -25,11 +28,16 @@ class NumbaAttention(GatherAttention):
         self._workspace = np.empty(0, np.float32)
         self._workspace_address = 0
 
-    def begin(self, step: PackedStep, device: torch.device) -> None:
-        """Prepare for the layers of `step`."""
+    def metadata(self, step: PackedStep) -> dict[str, Array]:
+        """Nothing: the kernel reads the step's own arrays."""
+        return {}
+
+    def begin(self, step: PackedStep, uploaded: Mapping[str, torch.Tensor]) -> None:
+        """Prepare for the layers of `step`. `uploaded` is not looked at."""
         self._step = step
-        self._device = device
+        self._device = torch.device("cpu")
         self._masks = {}
+        self._tables = torch.from_numpy(step.tables.astype(np.int64))
         counts = step.counts
         short = counts <= SHORT_ROW
         self._chunks = [int(row) for row in np.flatnonzero(~short)]

@@ -37,7 +37,7 @@ def compile_kernel(dim: int, dtype: torch.dtype) -> None:
     attention = NumbaAttention()
     ones = np.ones(1, np.int32)
     step = PackedStep(np.zeros(1, np.int64), np.zeros((1, 1), np.int32), ones, np.array([0, 1]), 1)
-    attention.begin(step, torch.device("cpu"))
+    attention.begin(step, {})
     token = torch.zeros(1, 1, dim, dtype=dtype)
     cache = torch.zeros(1, 1, 1, dim, dtype=dtype)
     attention(token, token, token, cache, cache.clone(), 1.0, 0)

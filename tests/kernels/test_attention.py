@@ -14,6 +14,7 @@ from kvtop.kernels import reference
 from kvtop.kernels.cpu.attention import SHORT_ROW, NumbaAttention
 from kvtop.kernels.gather_sdpa import GatherAttention
 from kvtop.kernels.packed import PackedStep
+from kvtop.kernels.upload import upload
 
 KINDS = [NumbaAttention, GatherAttention]
 CPU = torch.device("cpu")
@@ -34,7 +35,7 @@ class Case:
 
     def run(self, attention: Any, window: int = 0) -> np.ndarray:
         """What a kernel makes of it, as float64. Changes the caches."""
-        attention.begin(self.step, CPU)
+        attention.begin(self.step, upload(attention.metadata(self.step), CPU))
         out = attention(
             self.query, self.key, self.value, self.key_cache, self.value_cache, self.scale, window
         )
