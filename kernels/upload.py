@@ -13,24 +13,22 @@ ALIGNMENT = 16
 """Bytes; each array begins at a multiple, so that kernels may load it in whole vectors."""
 
 
-def upload(
-    arrays: Mapping[str, npt.NDArray[np.generic[Any]]], device: torch.device
-) -> dict[str, torch.Tensor]:
+def upload(arrays: Mapping[str, npt.NDArray[Any]], device: torch.device) -> dict[str, torch.Tensor]:
     """The arrays as tensors on the device, by name. Changes nothing.
 
     On CUDA they are laid out in one pinned buffer that goes over in one asynchronous copy on the current
     stream; torch's allocator keeps the buffer until that is done. On a CPU the tensors share the arrays'
-    memory.
+    memory where that is contiguous.
     """
     if device.type == "cpu":
-        return {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return {name: torch.from_numpy(np.asarray(array, order="C")) for name, array in arrays.items()}
     places, size = layout(arrays)
     staged = torch.empty(size, dtype=torch.uint8, pin_memory=device.type == "cuda")
     fill(staged.numpy(), arrays, places)
     return views(staged.to(device, non_blocking=True), arrays, places)
 
 
-def layout(arrays: Mapping[str, npt.NDArray[np.generic[Any]]]) -> tuple[dict[str, int], int]:
+def layout(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, int], int]:
     """Where each array begins in the buffer, and the buffer's size: in bytes."""
     places, size = {}, 0
     for name, array in arrays.items():
@@ -41,7 +39,7 @@ def layout(arrays: Mapping[str, npt.NDArray[np.generic[Any]]]) -> tuple[dict[str
 
 def fill(
     buffer: npt.NDArray[np.uint8],
-    arrays: Mapping[str, npt.NDArray[np.generic[Any]]],
+    arrays: Mapping[str, npt.NDArray[Any]],
     places: Mapping[str, int],
 ) -> None:
     """Write the arrays to their places. Changes `buffer`."""
@@ -51,7 +49,7 @@ def fill(
 
 
 def views(
-    buffer: torch.Tensor, arrays: Mapping[str, npt.NDArray[np.generic[Any]]], places: Mapping[str, int]
+    buffer: torch.Tensor, arrays: Mapping[str, npt.NDArray[Any]], places: Mapping[str, int]
 ) -> dict[str, torch.Tensor]:
     """The arrays' shapes and types over a buffer of bytes."""
     result = {}

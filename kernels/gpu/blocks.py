@@ -10,6 +10,8 @@ orders them. They move bits, whatever the type.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -18,7 +20,7 @@ TILE_WORDS = 1024
 """Words that one program moves."""
 WARPS = 4
 
-_WORDS = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
+_WORDS = (torch.int64, torch.int32, torch.int16, torch.uint8)
 
 
 @triton.jit
@@ -96,10 +98,8 @@ def _as_words(source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor,
     """The pools as `[planes, blocks, words]`, in the largest words that a block and its place divide into."""
     planes = source.shape[0] * source.shape[1]
     flat = [pool.view(planes, pool.shape[2], -1).view(torch.uint8) for pool in (source, target)]
-    size = flat[0].shape[2]
-    for width, word in _WORDS:
-        if size % width == 0 and all(pool.data_ptr() % width == 0 for pool in flat):
-            break
+    aligned = math.gcd(flat[0].shape[2], *(pool.data_ptr() for pool in flat))
+    word = next(word for word in _WORDS if aligned % word.itemsize == 0)
     return flat[0].view(word), flat[1].view(word)
 
 

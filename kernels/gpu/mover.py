@@ -18,8 +18,8 @@ class TritonMover:
     """Implements `kvtop.kernels.protocol.BlockMover` for CUDA, and for a CPU under Triton's interpreter.
 
     Copies run on the current stream. Swaps run on a stream of their own, after what the current stream holds
-    at the time; the current stream goes on without them until `settle`. The host waits for neither. Both
-    pools must outlive the swaps between them.
+    at the time; the current stream goes on without them until `settle`. The host waits for neither. On CUDA
+    the host's pool must be pinned (else ValueError), and both pools must outlive the swaps between them.
     """
 
     name = "triton"
@@ -38,7 +38,7 @@ class TritonMover:
             copy_blocks(kv, wave)
 
     def swap_out(self, device_kv: torch.Tensor, host_kv: torch.Tensor, pairs: Pairs) -> None:
-        """Copy (device block, host block). Changes the host blocks. ValueError if they are not pinned."""
+        """Copy (device block, host block). Changes the host blocks."""
         if not pairs:
             return
         with self._beside(device_kv.device):
@@ -46,7 +46,7 @@ class TritonMover:
                 swap_out(device_kv, host_kv, wave)
 
     def swap_in(self, host_kv: torch.Tensor, device_kv: torch.Tensor, pairs: Pairs) -> None:
-        """Copy (host block, device block). Changes the device blocks. ValueError if the host's are not pinned."""
+        """Copy (host block, device block). Changes the device blocks."""
         if not pairs:
             return
         with self._beside(device_kv.device):

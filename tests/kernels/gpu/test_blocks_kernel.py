@@ -28,7 +28,7 @@ def pool(
 ) -> torch.Tensor:
     """`[3 layers, 2, blocks, *inner]` of bits at random, NaN and all."""
     generator = torch.Generator().manual_seed(blocks)
-    size = inner[:-1] + (inner[-1] * dtype.itemsize,)
+    size = (*inner[:-1], inner[-1] * dtype.itemsize)
     bits = torch.randint(0, 256, (3, 2, blocks, *size), dtype=torch.uint8, generator=generator)
     made = bits.view(dtype)
     return (made.pin_memory() if CUDA else made) if host else made.to(DEVICE)

@@ -110,8 +110,8 @@ def test_offsets_beyond_two_to_the_31(monkeypatch) -> None:
 def test_tiles_cover_heads_and_dims() -> None:
     for heads, dim in itertools.product([1, 2, 3, 8, 12, 96], [5, 32, 80, 128, 256, 2048]):
         heads_tile, dim_tile = tile_shape(heads, dim)
-        assert dim <= dim_tile < 2 * dim or dim_tile == 1
-        assert heads_tile & (heads_tile - 1) == 0 and heads_tile < 2 * heads or heads_tile == 1
+        assert dim <= dim_tile < 2 * dim and heads_tile < 2 * heads
+        assert dim_tile & (dim_tile - 1) == 0 and heads_tile & (heads_tile - 1) == 0
 
 
 def test_what_does_not_fit_is_refused() -> None:
