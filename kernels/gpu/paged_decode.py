@@ -12,8 +12,8 @@ All query heads of the group work on a tile while it is on the chip, so each K/V
 sliding window the splits divide the window: what lies before it is never read. The second pass weighs the
 splits of one (row, query head) against each other. With one split the first pass writes the result itself.
 
-Dao, Haziza, Massa, Sizov: Flash-Decoding for long-context inference (2023); the block table as in Kwon et al.,
-Efficient Memory Management for Large Language Model Serving with PagedAttention (2023), section 4.1.
+Dao, Haziza, Massa, Sizov: Flash-Decoding for long-context inference (2023). The block table as in Kwon et
+al.: Efficient Memory Management for Large Language Model Serving with PagedAttention (2023), section 4.1.
 """
 
 from __future__ import annotations

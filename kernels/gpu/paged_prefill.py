@@ -4,12 +4,14 @@ What one program reads, for a tile of ROWS // G queries of row r, and KV head h:
 
     query       | row 0 ..... | row r: . . . [q q q q] . . | row 2 ...    packed, no padding between rows
                                                |
-    q tile      ROWS = queries x the G heads of h's group: row m is query m // G, head m % G      [ROWS, dim]
+    q tile      [ROWS, dim]: queries x the G heads of h's group; row m is query m // G, head m % G
 
-    context r   |. . . . . . .=======|=======|=======|====\\   |          stored prefix, then the row's own new
-                 ^ not seen by any   ^ all queries see all    ^           tokens: `store` has written them before
-                   query (window)      of these: no mask      the diagonal: masked
-                                                              beyond the last query: not read
+    context r   |. . . .+++++++|=======|=======|*******|      the stored prefix, then the new tokens, which
+                                                             `store` has written before
+                .  before the first query's window: not read
+                +  on the window's edge, or * on the diagonal: masked
+                =  seen whole by every query of the tile: no mask
+                beyond the last query: not read
 
 A tile of K and of V is read once for all queries and heads of the program. The block table is looked up per
 token, as in decode. Query tiles come as a list made on the host, `(row, first query)`, so no program is idle.
@@ -31,7 +33,7 @@ from kvtop.kernels.gpu.tiles import fold, load_rows, product, token_offsets
 
 
 def queries_per_tile(dim: int, group: int, element_bytes: int) -> int:
-    """How many queries of a row one program takes, for `prefill_tiles`. Raises ValueError for a dim above 256."""
+    """Queries of a row that one program takes, for `prefill_tiles`. Raises ValueError for a dim above 256."""
     rows = prefill_config(dim, group, element_bytes, BACKEND).rows
     return rows // min(group, rows)
 
@@ -60,7 +62,7 @@ def paged_prefill(
     window: int = 0,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Attend for the new tokens of rows whose K/V is stored, the new tokens' too. Returns `[T, query heads, dim]`.
+    """Attend for the new tokens of rows, whose K/V is stored already. Returns `[T, query heads, dim]`.
 
     query: `[T, query heads, dim]`, last dim contiguous; row i has queries `starts[i] .. starts[i + 1] - 1`,
     the last at position `lengths[i] - 1`, and each sees its own position and those before. caches: `[blocks,
@@ -196,7 +198,7 @@ def prefill_tile(
         scores = product(q, tl.trans(keys), blank, PRECISION) * scale
         high, total, acc = fold(scores, values, high, total, acc, PRECISION, False)
 
-    for index in range(0, edge_tiles + late_tiles):
+    for index in range(edge_tiles + late_tiles):
         # The softmax does not mind the order, so one loop does both edges.
         start = begin + index * TILE
         if index >= edge_tiles:

@@ -56,7 +56,7 @@ def load_rows(
     PADDED_DIM: tl.constexpr,
     MASKED: tl.constexpr,
 ) -> tl.tensor:
-    """`[TILE, PADDED_DIM]`: rows that are seen, zeros elsewhere. What is not seen is not read: it may be NaN."""
+    """`[TILE, PADDED_DIM]`: rows that are seen, else zeros. What is not seen may be NaN: it is not read."""
     pointers = cache + offsets[:, None] + column[None, :]
     if MASKED:
         if DIM == PADDED_DIM:
