@@ -1,51 +1,83 @@
-"""Which attention runs: decided by device, type and what is installed."""
+"""Which kernels run: device, number type, what is installed and what was asked for become objects."""
 
 from __future__ import annotations
 
-import importlib.util
-from typing import Protocol
+import os
+from typing import NamedTuple
 
 import torch
 
-from kvtop.kernels.packed import PackedStep
+from kvtop.kernels.choice import AUTO, Choice, KernelsUnavailable, Kind, Machine, choose_kind
+from kvtop.kernels.protocol import Attention, BlockMover
+from kvtop.kernels.torch_blocks import TorchMover
+
+DTYPE_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
-class Attention(Protocol):
-    """Writes a layer's K/V into the paged cache and attends through the block tables."""
+class Kernels(NamedTuple):
+    """One implementation, ready to run."""
 
-    name: str
+    kind: Kind
+    note: str | None
+    """Why it is not the one that would be first here."""
+    attention: Attention
+    mover: BlockMover
 
-    def begin(self, step: PackedStep, device: torch.device) -> None:
-        """Prepare for the layers of `step`. Changes this object only."""
-        ...
-
-    def __call__(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        key_cache: torch.Tensor,
-        value_cache: torch.Tensor,
-        scale: float,
-        window: int,
-    ) -> torch.Tensor:
-        """Shapes as in `kvtop.kernels.gather_sdpa.GatherAttention`. Changes the caches."""
-        ...
+    @property
+    def name(self) -> str:
+        """What the screens call its attention; where it is not the first choice, why."""
+        return self.attention.name if self.note is None else f"{self.attention.name} ({self.note})"
 
 
-def choose(device: torch.device, dtype: torch.dtype) -> tuple[Attention, str]:
-    """The attention for K/V of `dtype` on `device`, and what to call it on the screen.
+def machine(device: torch.device, dtype: torch.dtype, head_dim: int | None = None) -> Machine:
+    """What the choice depends on, asked of torch."""
+    nvidia = device.type == "cuda" and torch.version.hip is None
+    return Machine(
+        device.type,
+        DTYPE_NAMES.get(dtype, str(dtype)),
+        torch.cuda.get_device_capability(device) if nvidia else None,
+        head_dim,
+        os.environ.get("TRITON_INTERPRET") == "1",
+    )
 
-    Where the Numba kernel would serve but cannot be loaded, the name says so and why.
+
+def choose(
+    device: torch.device, dtype: torch.dtype, *, head_dim: int | None = None, wanted: str = AUTO
+) -> Kernels:
+    """The kernels for K/V of `dtype` on `device`.
+
+    Where the first choice cannot run or does not load, plain torch serves and `name` says why. Raises
+    KernelsUnavailable when `wanted` names an implementation that cannot.
     """
-    from kvtop.kernels.gather_sdpa import GatherAttention
-
-    if device.type != "cpu" or dtype not in (torch.float32, torch.bfloat16):
-        return GatherAttention(), GatherAttention.name
-    if importlib.util.find_spec("numba") is None:
-        return GatherAttention(), f"{GatherAttention.name} (numba is not installed)"
+    choice = choose_kind(machine(device, dtype, head_dim), wanted)
     try:
-        from kvtop.kernels.cpu.attention import NumbaAttention
+        return _load(choice, device)
     except ImportError as error:
-        return GatherAttention(), f"{GatherAttention.name} (numba does not load: {error})"
-    return NumbaAttention(), NumbaAttention.name
+        reason = f"{choice.kind} does not load: {error}"
+        if wanted != AUTO:
+            raise KernelsUnavailable(f"--kernels {reason}; --kernels {AUTO} takes what runs here") from error
+        return _load(Choice("torch", reason), device)
+
+
+def _load(choice: Choice, device: torch.device) -> Kernels:
+    """Raises ImportError where a package is there and yet cannot be loaded."""
+    attention: Attention
+    mover: BlockMover = TorchMover()
+    if choice.kind == "triton":
+        from kvtop.kernels.gpu.attention import TritonAttention
+        from kvtop.kernels.gpu.mover import TritonMover
+
+        attention, mover = TritonAttention(device), TritonMover(device)
+    elif choice.kind == "numba":
+        from kvtop.kernels.cpu.attention import NumbaAttention
+
+        attention = NumbaAttention()
+    elif choice.kind == "reference":
+        from kvtop.kernels.reference_attention import ReferenceAttention
+
+        attention = ReferenceAttention()
+    else:
+        from kvtop.kernels.gather_sdpa import GatherAttention
+
+        attention = GatherAttention()
+    return Kernels(choice.kind, choice.note, attention, mover)

@@ -7,11 +7,13 @@ never given to SDPA, or zeroed first: memory that was never written may hold NaN
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from kvtop.kernels.packed import PackedStep
+from kvtop.kernels.packed import Array, PackedStep
 
 
 class GatherAttention:
@@ -19,24 +21,33 @@ class GatherAttention:
 
     name = "gather + sdpa"
 
-    def begin(self, step: PackedStep, device: torch.device) -> None:
-        """Prepare for the layers of `step`: index tensors on the device; masks are made when first needed."""
+    def metadata(self, step: PackedStep) -> dict[str, Array]:
+        """Where K/V goes, and the tables. Changes nothing."""
+        rows = np.flatnonzero(step.counts == 1)
+        return {
+            "gather.blocks": step.slots // step.block_size,
+            "gather.offsets": step.slots % step.block_size,
+            "gather.tables": step.tables.astype(np.int64),
+            "gather.decoding": rows,
+            "gather.decode_tokens": step.starts[rows],
+            "gather.decode_lengths": step.lengths[rows].astype(np.int64),
+        }
+
+    def begin(self, step: PackedStep, uploaded: Mapping[str, torch.Tensor]) -> None:
+        """Prepare for the layers of `step`; masks are made when first needed."""
         self._step = step
-        self._device = device
         self._masks: dict[tuple[int, int], torch.Tensor] = {}
-        slots = torch.from_numpy(step.slots).to(device)
-        self._blocks = slots // step.block_size
-        self._offsets = slots % step.block_size
+        self._blocks, self._offsets = uploaded["gather.blocks"], uploaded["gather.offsets"]
+        self._tables = uploaded["gather.tables"]
+        self._device = self._tables.device
         counts = step.counts
-        self._decoding = np.flatnonzero(counts == 1)
-        self._chunks = [int(row) for row in np.flatnonzero(counts > 1)]
-        if len(self._decoding):
-            rows = self._decoding
-            lengths = step.lengths[rows].astype(np.int64)
-            blocks = -(-int(lengths.max()) // step.block_size)
-            self._decode_tokens = torch.from_numpy(step.starts[rows]).to(device)
-            self._decode_tables = torch.from_numpy(step.tables[rows, :blocks].astype(np.int64)).to(device)
-            self._decode_lengths = torch.from_numpy(lengths).to(device)
+        decoding = counts == 1
+        self._chunks = [int(row) for row in np.flatnonzero(~decoding)]
+        self._decode_tokens = uploaded["gather.decode_tokens"]
+        if decoding.any():
+            blocks = -(-int(step.lengths[decoding].max()) // step.block_size)
+            self._decode_tables = self._tables[uploaded["gather.decoding"], :blocks]
+            self._decode_lengths = uploaded["gather.decode_lengths"]
 
     def __call__(
         self,
@@ -58,7 +69,7 @@ class GatherAttention:
         value_cache[self._blocks, :, self._offsets] = value.transpose(0, 1).to(value_cache.dtype)
         heads, tokens, dim = query.shape
         out = query.new_empty(tokens, heads, dim)
-        if len(self._decoding):
+        if len(self._decode_tokens):
             self._decode(out, query, key_cache, value_cache, scale, window)
         for row in self._chunks:
             self.attend_chunk(row, out, query, key_cache, value_cache, scale, window)
@@ -116,7 +127,7 @@ class GatherAttention:
         # The first query sees the furthest back; blocks before its window are not read at all.
         first = max(0, length - count - window + 1) // block_size if window else 0
         last = -(-length // block_size)
-        ids = torch.from_numpy(step.tables[row, first:last].astype(np.int64)).to(self._device)
+        ids = self._tables[row, first:last]
         span = slice(0, length - first * block_size)
         keys = key_cache[ids].transpose(0, 1).reshape(kv_heads, -1, dim)[None, :, span]
         values = value_cache[ids].transpose(0, 1).reshape(kv_heads, -1, dim)[None, :, span]

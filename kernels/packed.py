@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+
+
+class TableReads(NamedTuple):
+    """How much of the cache a layer's attention reads, each row's tokens once, and how scattered it lies."""
+
+    tokens: int
+    """A token that two rows read counts twice."""
+    blocks: int
+    """Table entries; a block that two rows share counts twice."""
+    runs: int
+    """Stretches of table entries whose physical ids count up by one: the fewer, the less scattered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,3 +55,18 @@ class PackedStep:
         """`[T]`: each token's position within its sequence."""
         ends = self.starts[1:]
         return np.arange(self.starts[-1]) + np.repeat(self.lengths - ends, self.counts)
+
+    def reads(self, window: int = 0) -> TableReads:
+        """What one layer's attention reads through the tables. Changes nothing.
+
+        window: a query sees its last `window` tokens only; 0 means all. Blocks that have left the window of a
+        row's first query are not read.
+        """
+        lengths = self.lengths.astype(np.int64)
+        seen = np.minimum(lengths, self.counts - 1 + window) if window else lengths
+        first = (lengths - seen) // self.block_size
+        end = -(-lengths // self.block_size)
+        column = np.arange(1, self.tables.shape[1])
+        follows = (column > first[:, None]) & (column < end[:, None])
+        breaks = int((follows & (np.diff(self.tables, axis=1) != 1)).sum())
+        return TableReads(int(seen.sum()), int((end - first).sum()), len(lengths) + breaks)

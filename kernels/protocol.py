@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 import torch
 
 from kvtop.kernels.packed import PackedStep
 
-Array = npt.NDArray[np.generic[Any]]
+Array = npt.NDArray[Any]
 Pairs = Seq[tuple[int, int]]
 
 
@@ -27,7 +26,7 @@ class Attention(Protocol):
     """What the screens call it."""
 
     def metadata(self, step: PackedStep) -> dict[str, Array]:
-        """What the kernels read from the device's memory; goes there in the step's one upload. Changes nothing."""
+        """What the kernels read from the device's memory: part of the step's one upload. Changes nothing."""
         ...
 
     def begin(self, step: PackedStep, uploaded: Mapping[str, torch.Tensor]) -> None:

@@ -86,7 +86,13 @@ def _load_model(
     """A runner with its K/V tensors, and the size of its pool: memory is measured after the weights."""
     from kvtop.engine.hf import load_runner
 
-    runner = load_runner(options.model, device=options.device, dtype=options.dtype, progress=progress)
+    runner = load_runner(
+        options.model,
+        device=options.device,
+        dtype=options.dtype,
+        kernels=options.kernels,
+        progress=progress,
+    )
     per_block = runner.bytes_per_block(block_size)
     available = runner.available_bytes()
     blocks = options.blocks

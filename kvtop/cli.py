@@ -92,6 +92,13 @@ def cli() -> None:
 )
 @click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), default="auto", show_default=True)
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Default: bf16 where it is fast.")
+@click.option(
+    "--kernels",
+    type=click.Choice(["auto", "triton", "numba", "torch", "reference"]),
+    default="auto",
+    show_default=True,
+    help="What computes attention and moves blocks: triton on a GPU, numba on a CPU, or by name.",
+)
 @click.option("--blocks", type=click.IntRange(1), metavar="N", help="Blocks in the pool.")
 @click.option("--kv-memory", type=Memory(), metavar="SIZE", help="Size of the pool instead: 2GiB.")
 @click.option(
@@ -209,7 +216,11 @@ def _batch(options: Any, scenario: Any, given: dict[str, Any]) -> int:
             raise UsageError(f"--outputs {batch.outputs} is the scenario file: give another name")
     # `kvtop ... | head` ends as any filter does, without a word.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    return run_batch(assemble(options, scenario), batch)
+    run = assemble(options, scenario)
+    info = run.runner.info
+    if info.kernels_note is not None:
+        click.echo(f"kvtop: the {info.kernels} kernels run: {info.kernels_note}", err=True)
+    return run_batch(run, batch)
 
 
 @cli.command()

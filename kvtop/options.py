@@ -17,6 +17,7 @@ class RunOptions:
     model: str = "inside"
     device: str = "auto"
     dtype: str | None = None
+    kernels: str = "auto"
     blocks: int | None = None
     kv_memory: int | None = None
     memory_utilization: float | None = None
@@ -46,3 +47,5 @@ class RunOptions:
             raise UsageError(
                 f"{given[0]} needs a model to know a block's bytes: give --blocks with --model none"
             )
+        if self.model == "none" and self.kernels != "auto":
+            raise UsageError("--kernels needs a model: --model none computes no attention")

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from kvtop.engine.runner import CacheReads
 from kvtop.memory.events import Tier
 from kvtop.session.run import Run
 
@@ -18,6 +19,8 @@ def step_report(run: Run, *, tables: bool = False) -> dict[str, Any]:
     Blocks: `used` (reference count above 0) + `cached` (0 and a hash) + `free` = `total`. `tokens.stored`
     counts filled slots of used blocks, each once, of `tokens.slots` = used x block size. `sequences.running`,
     `waiting` and `swapped` count sequences, the others requests. `prefix` is in tokens, of first admissions.
+    With a model, `kv_bytes_read`, `kv_blocks_read` and `kv_runs_read` say what this step's attention read of
+    the cache (see `kvtop.engine.runner.CacheReads`); without one nothing is read, and they are absent.
     """
     manager, scheduler = run.manager, run.scheduler
     pool, counts = manager.pool, scheduler.counts
@@ -46,6 +49,11 @@ def step_report(run: Run, *, tables: bool = False) -> dict[str, Any]:
         "prefix": {"queries": manager.prefix_queries, "hits": manager.prefix_hits},
         "generated_tokens": counts["generated"],
     }
+    if run.runner.info.attention is not None:
+        reads = run.engine.reads or CacheReads(0, 0, 0)
+        report["kv_bytes_read"] = reads.kv_bytes
+        report["kv_blocks_read"] = reads.blocks
+        report["kv_runs_read"] = reads.runs
     if tables:
         device = [table for table in manager.tables.values() if table.tier is Tier.DEVICE]
         report["tables"] = {

@@ -16,7 +16,8 @@ from typing import Any
 from tokenizers import Tokenizer
 
 import kvtop
-from kvtop.engine.runner import Row, Runner, RunnerInfo, Sampled, StepPlan
+from kvtop.engine.hf.packing import pack
+from kvtop.engine.runner import CacheReads, Row, Runner, RunnerInfo, Sampled, StepPlan
 
 TOKENIZER = Path(kvtop.__file__).parent / "models" / "inside-3m" / "tokenizer.json"
 
@@ -38,11 +39,13 @@ class Recorder:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.info, self.eos_token_ids = runner.info, runner.eos_token_ids
+        self.reads: CacheReads | None = None
         self.answers: dict[Key, Sampled] = {}
 
     def run(self, plan: StepPlan) -> list[Sampled]:
         """Ask the other runner."""
         results = self.runner.run(plan)
+        self.reads = self.runner.reads
         for row, sampled in zip(plan.rows, results, strict=True):
             if row.samples or row.candidates:
                 self.answers[_key(row)] = sampled
@@ -92,12 +95,14 @@ def _runs(answers: dict[Key, Sampled]) -> list[tuple[int, int, int, list[int]]]:
 class TapeRunner:
     """Plays a tape. A request that is not on it raises TapeError."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, block_size: int = 16) -> None:
         tape: dict[str, Any] = json.loads(path.read_text("utf-8"))
         self.info = RunnerInfo(**tape["info"])
         self.eos_token_ids = frozenset(tape["eos"])
         self.step_seconds = tuple(1e-6 * part for part in tape["step_microseconds"])
         """Schedule, run and update of the median step while the tape was recorded."""
+        self.reads: CacheReads | None = None
+        self._block_size = block_size
         self._tokenizer = Tokenizer.from_file(str(TOKENIZER))
         self._answers = {
             (request, branch, position): Sampled(tuple(tokens), tuple((i, p) for i, p in candidates))
@@ -109,6 +114,7 @@ class TapeRunner:
 
     def run(self, plan: StepPlan) -> list[Sampled]:
         """What the model answered then."""
+        self.reads = self._reads(plan)
         results = []
         for row in plan.rows:
             if not (row.samples or row.candidates):
@@ -123,6 +129,14 @@ class TapeRunner:
                     "the run has changed, record it again (make screenshots ARGS=--record)"
                 ) from None
         return results
+
+    def _reads(self, plan: StepPlan) -> CacheReads | None:
+        """What attention would have read, in a model without sliding windows."""
+        if not plan.rows or self.info.bytes_per_block is None:
+            return None
+        read = pack(plan.rows, self._block_size).step.reads()
+        kv_bytes = read.tokens * self.info.bytes_per_block // self._block_size
+        return CacheReads(kv_bytes, read.blocks, read.runs)
 
     def encode(self, text: str) -> list[int]:
         """Token ids, as the model's tokenizer gives them."""

@@ -9,8 +9,7 @@ import torch
 
 from kvtop.kernels.cpu.paged_decode import workspace_size, write_and_decode
 from kvtop.kernels.gather_sdpa import GatherAttention
-from kvtop.kernels.packed import PackedStep
-from kvtop.kernels.protocol import Array
+from kvtop.kernels.packed import Array, PackedStep
 
 SHORT_ROW = 4
 """Rows of at most this many tokens go through the decode kernel, each token as a query of its own: below

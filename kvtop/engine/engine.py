@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter
 
-from kvtop.engine.runner import Row, Runner, StepPlan
+from kvtop.engine.runner import CacheReads, Row, Runner, StepPlan
 from kvtop.memory.cache_manager import CacheManager
 from kvtop.memory.events import StepBegan, StepEnded
 from kvtop.scheduling.scheduler import Scheduler
@@ -44,6 +44,8 @@ class Engine:
         """Where timings are taken from, in seconds; a picture that is to be the same twice sets another."""
         self.timings = (0.0, 0.0, 0.0)
         """Seconds that the newest step took in schedule, run and update."""
+        self.reads: CacheReads | None = None
+        """What the newest step's attention read of the cache, where the runner says."""
         self._keep_outputs = keep_outputs
         self._aborts: dict[int, list[int]] = {}
 
@@ -67,6 +69,7 @@ class Engine:
         plan = self.plan(schedule)
         has_work = plan.rows or plan.copies or plan.swaps_out or plan.swaps_in
         sampled = self.runner.run(plan) if has_work else []
+        self.reads = self.runner.reads if has_work else None
         ran = self.clock()
         self.scheduler.update(schedule, sampled)
         self._collect_outputs()
@@ -74,7 +77,7 @@ class Engine:
         self.timings = (planned - began, ran - planned, ended - ran)
         if self.bus.active:
             prefill = sum(entry.tokens for entry in schedule.entries if entry.tokens > 1)
-            self.bus.emit(StepEnded, schedule.tokens, prefill, *self.timings)
+            self.bus.emit(StepEnded, schedule.tokens, prefill, *self.timings, *(self.reads or ()))
         return schedule
 
     def add(self, request: Request) -> SequenceGroup:

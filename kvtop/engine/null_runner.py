@@ -7,7 +7,7 @@ from collections.abc import Sequence as Seq
 import numpy as np
 
 from kvtop.engine.philox import uniforms
-from kvtop.engine.runner import RunnerInfo, Sampled, StepPlan
+from kvtop.engine.runner import CacheReads, RunnerInfo, Sampled, StepPlan
 
 VOCABULARY = 256
 
@@ -29,6 +29,7 @@ class NullRunner:
             vocabulary=VOCABULARY,
         )
         self.eos_token_ids: frozenset[int] = frozenset()
+        self.reads: CacheReads | None = None
 
     def run(self, plan: StepPlan) -> list[Sampled]:
         """Scripted tokens for each row; beams get candidates whose likelihoods are as scripted."""

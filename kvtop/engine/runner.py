@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from kvtop.scheduling.sequence import Sampled
 from kvtop.workload.request import Request
 
-__all__ = ["Row", "Runner", "RunnerInfo", "Sampled", "StepPlan"]
+__all__ = ["CacheReads", "Row", "Runner", "RunnerInfo", "Sampled", "StepPlan"]
 
 
 class Row(NamedTuple):
@@ -54,6 +54,17 @@ class StepPlan:
         return sum(len(row.token_ids) for row in self.rows)
 
 
+class CacheReads(NamedTuple):
+    """What a step's attention read of the K/V cache, by the tables that the kernel was given."""
+
+    kv_bytes: int
+    """Of all layers, each row's tokens once: a block that two sequences share is read for each of them."""
+    blocks: int
+    """Table entries of the layers that read most, a shared block once for each sequence."""
+    runs: int
+    """Stretches of these entries that count up by one: the fewer, the less scattered."""
+
+
 class RunnerInfo(NamedTuple):
     """What the screens say about a runner. Absent figures are None, never zero."""
 
@@ -67,6 +78,17 @@ class RunnerInfo(NamedTuple):
     max_positions: int | None
     """Longest sequence that the model takes, in tokens; None when nothing limits it."""
     vocabulary: int
+    windows: tuple[int, ...] | None = None
+    """Per layer: how many of a sequence's last tokens a query sees, 0 for all; None without a model."""
+    kernels: str | None = None
+    """Which implementation of the kernels runs: `triton`, `numba`, `torch` or `reference`."""
+    kernels_note: str | None = None
+    """Why it is not the one that would be first on this device, such as a package that is missing."""
+
+    @property
+    def windowed(self) -> bool:
+        """Whether some layer reads only the last tokens of a sequence."""
+        return any(self.windows or ())
 
 
 class Runner(Protocol):
@@ -74,6 +96,8 @@ class Runner(Protocol):
 
     info: RunnerInfo
     eos_token_ids: frozenset[int]
+    reads: CacheReads | None
+    """Of the newest `run`; None where no K/V is read, as by a script."""
 
     def run(self, plan: StepPlan) -> list[Sampled]:
         """Do the copies and swaps, compute the rows, return one result per row. Changes the K/V tensors."""

@@ -277,6 +277,12 @@ class StepEnded(Event, frozen=True, tag=True):
     schedule_seconds: float
     run_seconds: float
     update_seconds: float
+    kv_bytes_read: int | None = None
+    """Bytes of K/V that attention read in all layers; None where nobody says."""
+    kv_blocks_read: int | None = None
+    """Table entries that a layer's attention read, a shared block once for each of its sequences."""
+    kv_runs_read: int | None = None
+    """Stretches of neighbouring blocks among these."""
 
 
 AnyEvent = (

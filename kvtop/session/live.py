@@ -243,4 +243,4 @@ class LiveSession:
         assert self._observer is not None and self._source is not None
         moving = self._status.phase is Phase.RUNNING
         tokens, steps = self._rates.per_second() if moving else (None, None)
-        return self._observer.figures(self._source, tokens_per_second=tokens, steps_per_second=steps)
+        return self._observer.figures(tokens_per_second=tokens, steps_per_second=steps)

@@ -58,4 +58,7 @@ def source_of(run: Run) -> Source:
         preemption=run.scheduler.config.preemption.value,
         max_sequences=run.scheduler.config.max_sequences,
         max_positions=info.max_positions,
+        windowed=info.windowed,
+        kernels=info.kernels,
+        kernels_note=info.kernels_note,
     )

@@ -112,7 +112,6 @@ class Observer:
 
     def figures(
         self,
-        source: Source,
         *,
         tokens_per_second: float | None = None,
         steps_per_second: float | None = None,
@@ -129,7 +128,7 @@ class Observer:
             update_seconds=ended.update_seconds,
             tokens_per_second=tokens_per_second,
             steps_per_second=steps_per_second,
-            kv_bytes_read=self.kv_bytes_read(source.bytes_per_block),
+            kv_bytes_read=ended.kv_bytes_read,
         )
 
     def snapshot(
@@ -170,13 +169,6 @@ class Observer:
             prefixes=tree,
             prefixes_left_out=self._forest.size - len(tree) if tree is not None else 0,
         )
-
-    def kv_bytes_read(self, bytes_per_block: int | None) -> int | None:
-        """Bytes of K/V that the newest ended step's attention read, each sequence's once, so that a block
-        which two sequences read counts twice; None when a block's size in bytes is not known."""
-        if bytes_per_block is None:
-            return None
-        return sum(stored for _, stored, _ in self.state.reads) * bytes_per_block // self.state.block_size
 
     def _read(self) -> tuple[Read, ...]:
         """What the newest ended step read, made once a step."""

@@ -259,6 +259,12 @@ class Source:
     max_sequences: int | None
     max_positions: int | None = None
     """Tokens that a sequence may have at most; None without a limit or when not published."""
+    windowed: bool = False
+    """Whether some layer reads only the last tokens of a sequence (a sliding window)."""
+    kernels: str | None = None
+    """Which implementation of the kernels runs, in a word."""
+    kernels_note: str | None = None
+    """Why it is not the one that would be first on this device."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,17 +202,17 @@ def test_run_needs_a_pool(kit: Any) -> None:
 
 
 def test_where_numba_is_missing_the_screen_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kvtop.kernels import dispatch
+    from kvtop.kernels import choice, dispatch
 
-    found = dispatch.importlib.util.find_spec
+    found = choice.importlib.util.find_spec
     monkeypatch.setattr(
-        dispatch.importlib.util,
+        choice.importlib.util,
         "find_spec",
         lambda name, *rest: None if name == "numba" else found(name, *rest),
     )
-    attention, name = dispatch.choose(torch.device("cpu"), torch.float32)
-    assert name == "gather + sdpa (numba is not installed)"
-    assert type(attention).__name__ == "GatherAttention"
+    kernels = dispatch.choose(torch.device("cpu"), torch.float32)
+    assert kernels.name == "gather + sdpa (numba is not installed)"
+    assert type(kernels.attention).__name__ == "GatherAttention"
 
 
 def test_threads_and_settings_are_left_alone(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from kvtop.engine.runner import CacheReads
 from kvtop.memory.events import PreemptionMode, StepEnded, sequence_id
 from kvtop.report import step_report
 from kvtop.session.session import (
@@ -159,11 +160,16 @@ def test_figures_and_reads_are_those_of_the_newest_step(at_step):
 def test_bytes_read_and_the_most_positions_are_known_with_a_model(at_step, monkeypatch):
     from kvtop.engine import null_runner
 
-    info = null_runner.NullRunner().info._replace(bytes_per_block=24576, max_positions=2048)
+    info = null_runner.NullRunner().info._replace(bytes_per_block=24576, max_positions=2048, windows=(0, 64))
     monkeypatch.setattr(null_runner, "RunnerInfo", lambda **fields: info)
+    monkeypatch.setattr(
+        null_runner.NullRunner,
+        "reads",
+        property(lambda self: CacheReads(12345, 3, 2), lambda self, reads: None),
+    )
     snapshot = at_step(3, "four-drafts").snapshot()
-    assert snapshot.source.max_positions == 2048
-    assert snapshot.figures.kv_bytes_read == sum(read.tokens for read in snapshot.reads) * 24576 // 16 > 0
+    assert snapshot.source.max_positions == 2048 and snapshot.source.windowed
+    assert snapshot.figures.kv_bytes_read == 12345
 
 
 def test_a_cached_block_still_knows_its_tokens(at_step, until):

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from kvtop.engine.runner import CacheReads
 from kvtop.memory import events as ev
 from kvtop.memory.events import PreemptionMode, sequence_id
 from kvtop.timeline.observer import Observer
@@ -194,14 +195,18 @@ def test_reads_stay_between_steps_and_keep_their_tables(recorded):
     assert all(np.array_equal(read.table, table) for read, table in zip(after, tables, strict=True))
 
 
-def test_bytes_read_are_positions_times_their_size(recorded):
+def test_bytes_read_are_what_the_runner_says(recorded, monkeypatch):
     observer = observed(recorded)
-    assert observer.kv_bytes_read(1024) == 0
     recorded.engine.add(request(1, range(9)))
     recorded.engine.add(request(2, range(30, 35)))
     recorded.engine.step()
     assert sum(read.tokens for read in seen(observer).reads) == 14
-    assert observer.kv_bytes_read(1024) == 14 * 1024 // BLOCK_SIZE and observer.kv_bytes_read(None) is None
+    assert observer.figures().kv_bytes_read is None
+    monkeypatch.setattr(recorded.runner, "reads", CacheReads(14 * 256, 4, 2))
+    recorded.engine.step()
+    assert observer.figures().kv_bytes_read == 14 * 256
+    ended = seen(observer).trace[-1]
+    assert (ended.kv_blocks_read, ended.kv_runs_read) == (4, 2)
 
 
 # -- preemptions ------------------------------------------------------------------------------------------

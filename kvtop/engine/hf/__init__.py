@@ -20,19 +20,25 @@ Progress = Callable[[str, float | None], None]
 
 
 def load_runner(
-    model: str = "inside", *, device: str = "auto", dtype: str | None = None, progress: Progress | None = None
+    model: str = "inside",
+    *,
+    device: str = "auto",
+    dtype: str | None = None,
+    kernels: str = "auto",
+    progress: Progress | None = None,
 ) -> HFRunner:
     """Load a model; call `allocate` on what comes back before the first step.
 
     model: `inside` (the one that ships in the package), `smollm2`, a folder, a GGUF file, or a hub id.
     device: `auto` takes a GPU when there is one. dtype: `fp32`, `bf16`, `fp16`; None takes bfloat16 where
-    the device computes in it, else fp32 (on a GPU fp16). Raises ModelError, a title and one line that names
+    the device computes in it, else fp32 (on a GPU fp16). kernels: `auto`, or one of
+    `kvtop.kernels.choice.KINDS`. Raises ModelError, a title and one line that names
     the remedy. Slow: seconds; run it beside the screen. Changes nothing global but what
     `kvtop.engine.hf.loading` names.
     """
     from kvtop.engine.hf.loading import load
 
-    return load(model, device=device, dtype=dtype, progress=progress or _silent)
+    return load(model, device=device, dtype=dtype, kernels=kernels, progress=progress or _silent)
 
 
 def _silent(message: str, fraction: float | None) -> None:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from transformers import AttentionInterface, PreTrainedModel
 
 from kvtop.engine.hf.errors import UnsupportedModel
-from kvtop.kernels.dispatch import Attention
+from kvtop.kernels.protocol import Attention
 
 NAME = "kvtop_paged"
 """What the function is called in transformers' registry. No mask function goes by that name, so

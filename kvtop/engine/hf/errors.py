@@ -42,6 +42,12 @@ class DeviceUnavailable(ModelError):
     title = "Device not available"
 
 
+class KernelsNotAvailable(ModelError):
+    """The kernels that were asked for cannot run here."""
+
+    title = "Kernels not available"
+
+
 class TooLong(ModelError):
     """A row reaches beyond the model's last position, or holds a token that it does not know."""
 

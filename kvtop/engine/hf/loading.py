@@ -19,21 +19,25 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from transformers.utils import logging as transformers_logging
 
 from kvtop.engine.hf import Progress, convert, linears, sources
-from kvtop.engine.hf.errors import DeviceUnavailable, ModelNotFound, UnsupportedModel
+from kvtop.engine.hf.errors import DeviceUnavailable, KernelsNotAvailable, ModelNotFound, UnsupportedModel
 from kvtop.engine.hf.memory import available_bytes
 from kvtop.engine.hf.probe import probe
 from kvtop.engine.hf.runner import HFRunner
+from kvtop.kernels.choice import AUTO, KernelsUnavailable, choose_kind
 from kvtop.kernels.cpu.compile import compiled_marker
+from kvtop.kernels.dispatch import machine
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 _DECODER_CLASSES = ("ForCausalLM", "LMHeadModel")
 
 
-def load(model: str, *, device: str, dtype: str | None, progress: Progress) -> HFRunner:
+def load(model: str, *, device: str, dtype: str | None, kernels: str, progress: Progress) -> HFRunner:
     """See `kvtop.engine.hf.load_runner`."""
     target = choose_device(device)
     kind = choose_dtype(dtype, target)
+    with unavailable_as_error():  # before the weights are read
+        choose_kind(machine(target, kind), kernels)
     with quiet():
         progress(f"looking for {model}", None)
         source = sources.find(model)
@@ -42,25 +46,32 @@ def load(model: str, *, device: str, dtype: str | None, progress: Progress) -> H
         network = _load_model(folder, source.name, kind)
         tokenizer = _load_tokenizer(folder, source.name)
         progress(f"moving {source.name} to {target.type}", 0.6)
-        return prepare(network, tokenizer, source.name, target, progress)
+        return prepare(network, tokenizer, source.name, target, progress, kernels)
 
 
 def prepare(
-    network: PreTrainedModel, tokenizer: Any, name: str, device: torch.device, progress: Progress
+    network: PreTrainedModel,
+    tokenizer: Any,
+    name: str,
+    device: torch.device,
+    progress: Progress,
+    kernels: str = AUTO,
 ) -> HFRunner:
     """A runner for a model that is in memory; changes the model: its device, attention and linear layers.
 
-    Raises UnsupportedModel when the model does not run on the paged cache, in words for `name`.
+    Raises UnsupportedModel when the model does not run on the paged cache, in words for `name`, and
+    KernelsNotAvailable when the `kernels` that are wanted cannot run.
     """
     network = network.eval().to(device)
     weight_bytes = sum(tensor.nbytes for tensor in network.parameters())
     weight_bytes += sum(tensor.nbytes for tensor in network.buffers())
-    if device.type == "cpu":
+    if device.type == "cpu" and kernels in (AUTO, "numba"):
         progress("compiling the attention kernel", 0.65)
         _compile_in_a_child(network)
     progress("checking the attention", 0.7)
     try:
-        shape = probe(network, device)
+        with unavailable_as_error():
+            shape, chosen = probe(network, device, kernels)
     except UnsupportedModel as error:
         raise UnsupportedModel(f"{name}: {error}") from error
     # The copies must leave room for K/V: a model that fills half of the memory goes without.
@@ -69,7 +80,7 @@ def prepare(
         progress("packing the weights", 0.85)
         weight_bytes += linears.pack(network)
     progress("ready", 1.0)
-    return HFRunner(network, tokenizer, name, shape, device, weight_bytes)
+    return HFRunner(network, tokenizer, name, shape, device, weight_bytes, chosen)
 
 
 def _compile_in_a_child(network: PreTrainedModel) -> None:
@@ -120,6 +131,15 @@ def choose_dtype(dtype: str | None, device: torch.device) -> torch.dtype:
     except AttributeError:
         fast = False
     return torch.bfloat16 if fast else torch.float32
+
+
+@contextlib.contextmanager
+def unavailable_as_error() -> Iterator[None]:
+    """Kernels that cannot run are a ModelError like any other."""
+    try:
+        yield
+    except KernelsUnavailable as error:
+        raise KernelsNotAvailable(str(error)) from error
 
 
 @contextlib.contextmanager

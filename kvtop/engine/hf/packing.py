@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kvtop.engine.runner import Row
-from kvtop.kernels.packed import Int64, PackedStep
+from kvtop.kernels.packed import Array, Int64, PackedStep
 
 
 class Packed(NamedTuple):
@@ -21,6 +21,10 @@ class Packed(NamedTuple):
     step: PackedStep
     answered: Int64
     """Rows that samples or candidates are wanted of."""
+
+    def arrays(self) -> dict[str, Array]:
+        """What the model's forward takes: part of the step's one upload. Changes nothing."""
+        return {"token_ids": self.token_ids, "positions": self.positions, "last_tokens": self.last_tokens}
 
     @property
     def last_tokens(self) -> Int64:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Seq
 from typing import NamedTuple
 
 import torch
@@ -17,6 +16,8 @@ class KVShape(NamedTuple):
     kv_heads: int
     head_dim: int
     dtype: torch.dtype
+    windows: tuple[int, ...]
+    """Per layer: how many of a sequence's last tokens a query sees; 0 means all."""
 
     @property
     def bytes_per_token(self) -> int:
@@ -43,21 +44,3 @@ class KVPool:
         )
         self.keys = [self.device_kv[layer, 0] for layer in range(shape.layers)]
         self.values = [self.device_kv[layer, 1] for layer in range(shape.layers)]
-
-    def copy(self, pairs: Seq[tuple[int, int]]) -> None:
-        """Copy device blocks (source, destination), in order. Changes the destinations."""
-        _move(self.device_kv, self.device_kv, pairs)
-
-    def swap_out(self, pairs: Seq[tuple[int, int]]) -> None:
-        """Copy (device block, host block). Changes the host blocks."""
-        _move(self.device_kv, self.host_kv, pairs)
-
-    def swap_in(self, pairs: Seq[tuple[int, int]]) -> None:
-        """Copy (host block, device block). Changes the device blocks."""
-        _move(self.host_kv, self.device_kv, pairs)
-
-
-def _move(source: torch.Tensor, target: torch.Tensor, pairs: Seq[tuple[int, int]]) -> None:
-    """Blocks of all layers. Each is a few contiguous runs, so one call a block costs little."""
-    for from_block, to_block in pairs:
-        target[:, :, to_block].copy_(source[:, :, from_block])

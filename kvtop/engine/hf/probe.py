@@ -6,6 +6,7 @@ chunked attention), or carry state beside K/V. One comparison finds all of these
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from transformers import PreTrainedModel
 from kvtop.engine.hf.attention import NAME, StepContext, forward
 from kvtop.engine.hf.errors import ModelError, UnsupportedModel
 from kvtop.engine.hf.pool import KVPool, KVShape
-from kvtop.kernels.dispatch import choose
-from kvtop.kernels.packed import PackedStep
+from kvtop.kernels.choice import AUTO
+from kvtop.kernels.dispatch import Kernels, choose
+from kvtop.kernels.packed import Array, PackedStep
+from kvtop.kernels.upload import upload
 
 _TOKENS = 12
 _CHUNKS = (7, 1, 4)
@@ -28,11 +31,12 @@ _ROUGH_TOLERANCE = 0.1
 _LAYER_TYPES = {"full_attention", "sliding_attention"}
 
 
-def probe(network: PreTrainedModel, device: torch.device) -> KVShape:
-    """Switch the model to the paged attention and check it; returns what it stores for a token.
+def probe(network: PreTrainedModel, device: torch.device, kernels: str = AUTO) -> tuple[KVShape, Kernels]:
+    """Switch the model to the paged attention and check it; returns what it stores for a token, and the
+    kernels that serve: those that `kernels` names.
 
     Changes the model's attention implementation. Raises UnsupportedModel, with a message that begins in
-    the middle of a sentence about the model.
+    the middle of a sentence about the model, and KernelsUnavailable.
     """
     config = network.config.get_text_config()
     others = set(getattr(config, "layer_types", None) or ()) - _LAYER_TYPES
@@ -50,14 +54,15 @@ def probe(network: PreTrainedModel, device: torch.device) -> KVShape:
                 " its code does not use transformers' attention interface"
             )
         shape = _shape(network, tokens.to(device))
-        got = _paged_logits(network, tokens, shape, device)
+        chosen = choose(device, shape.dtype, head_dim=shape.head_dim, wanted=kernels)
+        got = _paged_logits(network, tokens, shape, device, chosen)
     difference = float((got - expected).norm() / expected.norm())
     if not difference < _TOLERANCE.get(network.dtype, _ROUGH_TOLERANCE):
         raise UnsupportedModel(
             f"on the paged cache its logits differ by {difference:.1%} from its own:"
             " its attention does something that the paged kernels do not know"
         )
-    return shape
+    return shape, chosen
 
 
 def _tokens(config: Any) -> torch.Tensor:
@@ -79,7 +84,7 @@ def _shape(network: PreTrainedModel, ids: torch.Tensor) -> KVShape:
     layers: int = network.config.get_text_config().num_hidden_layers
     onlooker = _Onlooker()
     nothing = [torch.empty(0)] * layers
-    context = StepContext(onlooker, nothing, nothing)
+    context = onlooker.context = StepContext(onlooker, nothing, nothing)
     positions = torch.arange(ids.shape[1], device=ids.device)[None]
     _forward(network, context, ids, positions, torch.tensor([0], device=ids.device))
     if sorted(context.calls) != list(range(layers)):
@@ -95,7 +100,8 @@ def _shape(network: PreTrainedModel, ids: torch.Tensor) -> KVShape:
             f"{heads} query heads over {kv_heads} KV heads do not fit the paged cache, or keys of {head_dim}"
             f" and values of {value_dim} numbers"
         )
-    return KVShape(layers, kv_heads, head_dim, network.dtype)
+    windows = tuple(onlooker.windows[layer] for layer in range(layers))
+    return KVShape(layers, kv_heads, head_dim, network.dtype, windows)
 
 
 class _Onlooker:
@@ -105,8 +111,15 @@ class _Onlooker:
 
     def __init__(self) -> None:
         self.shapes: set[tuple[int, int, int, int]] = set()
+        self.windows: dict[int, int] = {}
+        """The sliding window of each layer."""
+        self.context: StepContext | None = None
 
-    def begin(self, step: PackedStep, device: torch.device) -> None:
+    def metadata(self, step: PackedStep) -> dict[str, Array]:
+        """Nothing to read."""
+        return {}
+
+    def begin(self, step: PackedStep, uploaded: Mapping[str, torch.Tensor]) -> None:
         """Nothing to prepare."""
 
     def __call__(
@@ -122,18 +135,19 @@ class _Onlooker:
         """Zeros of the right shape."""
         heads, tokens, head_dim = query.shape
         self.shapes.add((heads, key.shape[0], head_dim, value.shape[2]))
+        if self.context is not None:
+            self.windows[self.context.calls[-1]] = window
         return query.new_zeros(tokens, heads, value.shape[2])
 
 
 def _paged_logits(
-    network: PreTrainedModel, ids: torch.Tensor, shape: KVShape, device: torch.device
+    network: PreTrainedModel, ids: torch.Tensor, shape: KVShape, device: torch.device, kernels: Kernels
 ) -> torch.Tensor:
     """`[n, vocabulary]`: logits of every token, computed in chunks through a scattered block table."""
     count = ids.shape[1]
     blocks = -(-count // _BLOCK_SIZE)
     pool = KVPool(shape, blocks, _BLOCK_SIZE, 0, device)
     table = np.arange(blocks - 1, -1, -1)
-    attention, _ = choose(device, shape.dtype)
     parts: list[torch.Tensor] = []
     start = 0
     for length in _CHUNKS:
@@ -148,7 +162,8 @@ def _paged_logits(
             starts=np.array([0, end - start]),
             block_size=_BLOCK_SIZE,
         )
-        attention.begin(step, device)
+        attention = kernels.attention
+        attention.begin(step, upload(attention.metadata(step), device))
         context = StepContext(attention, pool.keys, pool.values)
         where = torch.from_numpy(positions).to(device)[None]
         every = torch.arange(end - start, device=device)

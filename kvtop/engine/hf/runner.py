@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
+from collections.abc import Mapping
 from collections.abc import Sequence as Seq
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from kvtop.engine.hf import device_sampling
 from kvtop.engine.hf.attention import StepContext, forward
+from kvtop.engine.hf.drawing import answers, draw, plan_drawing
 from kvtop.engine.hf.errors import TooLong
 from kvtop.engine.hf.memory import available_bytes
 from kvtop.engine.hf.packing import Packed, pack
 from kvtop.engine.hf.pool import KVPool, KVShape
-from kvtop.engine.hf.sampling import Draws, candidates, greedy, sample
-from kvtop.engine.philox import uniforms
-from kvtop.engine.runner import Row, RunnerInfo, Sampled, StepPlan
-from kvtop.kernels.dispatch import choose
+from kvtop.engine.runner import CacheReads, Row, RunnerInfo, Sampled, StepPlan
+from kvtop.kernels.dispatch import DTYPE_NAMES, Kernels
+from kvtop.kernels.packed import Array, PackedStep
+from kvtop.kernels.upload import upload
 from kvtop.memory.sizing import blocks_for_budget
 
-_DTYPE_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+Uploaded = Mapping[str, torch.Tensor]
 
 
 class HFRunner:
@@ -38,24 +41,29 @@ class HFRunner:
         shape: KVShape,
         device: torch.device,
         weight_bytes: int,
+        kernels: Kernels,
     ) -> None:
         self._network = network
         self._tokenizer = tokenizer
         self._tokenizer_lock = threading.Lock()
         self._shape = shape
         self._device = device
-        self._attention, attention_name = choose(device, shape.dtype)
+        self._kernels = kernels
+        self.reads: CacheReads | None = None
         self._pool: KVPool | None = None
         config = network.config.get_text_config()
         self.info = RunnerInfo(
             model=name,
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-            dtype=_DTYPE_NAMES.get(shape.dtype, str(shape.dtype)),
-            attention=attention_name,
+            dtype=DTYPE_NAMES.get(shape.dtype, str(shape.dtype)),
+            attention=kernels.name,
             bytes_per_block=None,
             weight_bytes=weight_bytes,
             max_positions=getattr(config, "max_position_embeddings", None),
             vocabulary=config.vocab_size,
+            windows=shape.windows,
+            kernels=kernels.kind,
+            kernels_note=kernels.note,
         )
         self.eos_token_ids = _eos_token_ids(network)
 
@@ -91,7 +99,7 @@ class HFRunner:
             table = range(-(-8 // block_size))
             for start, count in ((0, 6), (6, 1)):
                 row = Row(0, None, 0, [0] * count, start, table, 0, 0)  # type: ignore[arg-type]
-                self._logits(pack([row], block_size))
+                self._forward(pack([row], block_size), {})
         finally:
             self._pool = kept
         if torch.get_num_threads() != threads:
@@ -110,13 +118,21 @@ class HFRunner:
         if pool is None:
             raise RuntimeError("allocate() makes the K/V tensors; it comes before run()")
         self._check(plan.rows)
-        pool.swap_out(plan.swaps_out)
-        pool.swap_in(plan.swaps_in)
-        pool.copy(plan.copies)
+        self.reads = None
+        mover = self._kernels.mover
+        if plan.swaps_out:
+            mover.swap_out(pool.device_kv, pool.host_kv, plan.swaps_out)
+        if plan.swaps_in:
+            mover.swap_in(pool.host_kv, pool.device_kv, plan.swaps_in)
+        if plan.copies:
+            mover.copy(pool.device_kv, plan.copies)
         if not plan.rows:
             return []
+        mover.settle()
         packed = pack(plan.rows, pool.block_size)
-        return self._sampled(plan.rows, packed, self._logits(packed))
+        results = self._compute(plan.rows, packed)
+        self.reads = self._reads(packed.step)
+        return results
 
     def _check(self, rows: Seq[Row]) -> None:
         limit, vocabulary = self.info.max_positions, self.info.vocabulary
@@ -131,30 +147,42 @@ class HFRunner:
                 )
 
     @torch.inference_mode()
-    def _logits(self, packed: Packed) -> torch.Tensor:
-        """`[answered rows, vocabulary]` of one forward."""
+    def _forward(self, packed: Packed, drawing: Mapping[str, Array]) -> tuple[torch.Tensor, Uploaded]:
+        """Logits `[answered rows, vocabulary]`, and all that went to the device for them in one copy."""
         assert self._pool is not None
-        self._attention.begin(packed.step, self._device)
-        context = StepContext(self._attention, self._pool.keys, self._pool.values)
-        return forward(
-            self._network,
-            context,
-            torch.from_numpy(packed.token_ids).to(self._device)[None],
-            torch.from_numpy(packed.positions).to(self._device)[None],
-            torch.from_numpy(packed.last_tokens).to(self._device),
-        )
+        attention = self._kernels.attention
+        uploaded = upload({**packed.arrays(), **drawing, **attention.metadata(packed.step)}, self._device)
+        attention.begin(packed.step, uploaded)
+        context = StepContext(attention, self._pool.keys, self._pool.values)
+        inputs = uploaded["token_ids"][None], uploaded["positions"][None], uploaded["last_tokens"]
+        return forward(self._network, context, *inputs), uploaded
 
-    def _sampled(self, rows: Seq[Row], packed: Packed, logits: torch.Tensor) -> list[Sampled]:
-        results = [Sampled(())] * len(rows)
-        if not len(packed.answered):
-            return results
+    @torch.inference_mode()
+    def _compute(self, rows: Seq[Row], packed: Packed) -> list[Sampled]:
+        """One result per row; `()` for rows that nothing is wanted of."""
         answered = [rows[i] for i in packed.answered]
-        table = logits.float().cpu().numpy()
-        tokens = _draw(answered, table)
-        for place, row, drawn, scores in zip(packed.answered, answered, tokens, table, strict=True):
-            best = candidates(scores, row.candidates) if row.candidates else ()
-            results[place] = Sampled(tuple(drawn), best)
+        plan = plan_drawing(answered)
+        results = [Sampled(())] * len(rows)
+        on_device = self._device.type != "cpu"
+        logits, uploaded = self._forward(packed, device_sampling.metadata(plan) if on_device else {})
+        if not answered:
+            return results
+        if on_device:
+            drawn = device_sampling.draw(logits, plan, uploaded)
+        else:
+            drawn = draw(logits.float().numpy(), answered, plan)
+        for place, result in zip(packed.answered, answers(answered, plan, drawn), strict=True):
+            results[place] = result
         return results
+
+    def _reads(self, step: PackedStep) -> CacheReads:
+        """What the layers read through the tables of a step."""
+        per_layer = self._shape.bytes_per_token // self._shape.layers
+        layers = Counter(self._shape.windows)
+        by_window = {window: step.reads(window) for window in layers}
+        widest = max(by_window.values())
+        read = sum(number * by_window[window].tokens for window, number in layers.items())
+        return CacheReads(read * per_layer, widest.blocks, widest.runs)
 
     # -- text ---------------------------------------------------------------------------------------------
 
@@ -169,37 +197,6 @@ class HFRunner:
         with self._tokenizer_lock:
             text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=False)
         return text
-
-
-def _draw(rows: Seq[Row], logits: np.ndarray[Any, np.dtype[np.float32]]) -> list[list[int]]:
-    """Each row's `samples` tokens, from its row of `logits`."""
-    tokens: list[list[int]] = [[] for _ in rows]
-    greedy_rows = [i for i, row in enumerate(rows) if row.samples and row.request.temperature <= 0.0]
-    if greedy_rows:
-        best = greedy(logits if len(greedy_rows) == len(rows) else logits[greedy_rows])
-        for i, token in zip(greedy_rows, best.tolist(), strict=True):
-            tokens[i] = [token] * rows[i].samples
-    drawn = [
-        (i, row, branch)
-        for i, row in enumerate(rows)
-        if row.request.temperature > 0.0
-        for branch in range(row.branch, row.branch + row.samples)
-    ]
-    if drawn:
-        draws = Draws(
-            rows=np.array([i for i, _, _ in drawn]),
-            temperature=np.array([row.request.temperature for _, row, _ in drawn]),
-            top_k=np.array([row.request.top_k for _, row, _ in drawn]),
-            top_p=np.array([row.request.top_p for _, row, _ in drawn]),
-            uniforms=uniforms(
-                [row.request.seed for _, row, _ in drawn],
-                [branch for _, _, branch in drawn],
-                [row.start + len(row.token_ids) for _, row, _ in drawn],
-            ),
-        )
-        for (i, _, _), token in zip(drawn, sample(logits, draws).tolist(), strict=True):
-            tokens[i].append(token)
-    return tokens
 
 
 def _eos_token_ids(network: PreTrainedModel) -> frozenset[int]:

@@ -28,9 +28,9 @@ def speed(status: Status) -> str:
 
 def source_parts(source: Source, blocks: int) -> list[str]:
     """What is being looked at, in the order of importance for a narrow screen's sake."""
-    device = " ".join(part for part in (source.device, source.dtype) if part)
-    parts = [visible(source.model), device, f"{count(blocks)} blocks × {source.block_size} tokens"]
-    parts.append(visible(source.workload))
+    device = " ".join(part for part in (source.device, source.dtype, source.kernels) if part)
+    parts = [visible(source.model), device, visible(source.kernels_note or "")]
+    parts += [f"{count(blocks)} blocks × {source.block_size} tokens", visible(source.workload)]
     if source.seed is not None:
         parts.append(f"seed {source.seed}")
     if source.bytes_per_block is not None:

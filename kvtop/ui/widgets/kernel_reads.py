@@ -271,7 +271,8 @@ class KernelReads(PanelBody):
         line = LineBuilder().put(owner_mark(owner) if lettered else "▌", view.palette.chip(owner, ground))
         line.put(" ", ink("text", ground)).cell(read.name, NAME - 2, ink("text", ground, bold=selected))
         lie = locality(read.table)
-        per_block = snapshot.source.bytes_per_block
+        # A layer with a sliding window reads less, and how many bytes that is is not known here.
+        per_block = None if snapshot.source.windowed else snapshot.source.bytes_per_block
         adjacent = lie.adjacent
         figures = {
             "TOKENS": count(read.tokens),
