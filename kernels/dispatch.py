@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from kvtop.kernels.choice import AUTO, Choice, KernelsUnavailable, Kind, Machine, choose_kind
-from kvtop.kernels.protocol import Attention, BlockMover
+from kvtop.kernels.protocol import Attention, BlockMover, HeadShape
 from kvtop.kernels.torch_blocks import TorchMover
 
 DTYPE_NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
@@ -41,25 +41,23 @@ def machine(device: torch.device, dtype: torch.dtype, head_dim: int | None = Non
     )
 
 
-def choose(
-    device: torch.device, dtype: torch.dtype, *, head_dim: int | None = None, wanted: str = AUTO
-) -> Kernels:
-    """The kernels for K/V of `dtype` on `device`.
+def choose(device: torch.device, dtype: torch.dtype, heads: HeadShape, wanted: str = AUTO) -> Kernels:
+    """The kernels for K/V of `dtype` on `device`, in layers with such heads.
 
     Where the first choice cannot run or does not load, plain torch serves and `name` says why. Raises
     KernelsUnavailable when `wanted` names an implementation that cannot.
     """
-    choice = choose_kind(machine(device, dtype, head_dim), wanted)
+    choice = choose_kind(machine(device, dtype, heads.dim), wanted)
     try:
-        return _load(choice, device)
+        return _load(choice, device, dtype, heads)
     except ImportError as error:
         reason = f"{choice.kind} does not load: {error}"
         if wanted != AUTO:
             raise KernelsUnavailable(f"--kernels {reason}; --kernels {AUTO} takes what runs here") from error
-        return _load(Choice("torch", reason), device)
+        return _load(Choice("torch", reason), device, dtype, heads)
 
 
-def _load(choice: Choice, device: torch.device) -> Kernels:
+def _load(choice: Choice, device: torch.device, dtype: torch.dtype, heads: HeadShape) -> Kernels:
     """Raises ImportError where a package is there and yet cannot be loaded."""
     attention: Attention
     mover: BlockMover = TorchMover()
@@ -67,7 +65,7 @@ def _load(choice: Choice, device: torch.device) -> Kernels:
         from kvtop.kernels.gpu.attention import TritonAttention
         from kvtop.kernels.gpu.mover import TritonMover
 
-        attention, mover = TritonAttention(device), TritonMover(device)
+        attention, mover = TritonAttention(device, heads, dtype), TritonMover()
     elif choice.kind == "numba":
         from kvtop.kernels.cpu.attention import NumbaAttention
 

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as Seq
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
-import numpy.typing as npt
 import torch
 
-from kvtop.kernels.packed import PackedStep
+from kvtop.kernels.packed import Array, PackedStep
 
-Array = npt.NDArray[Any]
 Pairs = Seq[tuple[int, int]]
+
+
+class HeadShape(NamedTuple):
+    """The heads of an attention layer."""
+
+    kv_heads: int
+    group: int
+    """Query heads that share a KV head."""
+    dim: int
 
 
 class Attention(Protocol):

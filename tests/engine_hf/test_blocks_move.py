@@ -60,7 +60,7 @@ def test_swap_out_and_in_elsewhere_keeps_the_tokens(
 
 
 def test_swaps_out_come_before_swaps_in_before_copies(kit: Any) -> None:
-    shape = KVShape(layers=2, kv_heads=1, head_dim=2, dtype=torch.float32)
+    shape = KVShape(layers=2, kv_heads=1, group=1, head_dim=2, dtype=torch.float32, windows=(0, 0))
     pool = KVPool(shape, 4, 2, 2, torch.device("cpu"))
     runner = kit.tiny_runner("Llama", num_hidden_layers=2)
     runner._pool = pool

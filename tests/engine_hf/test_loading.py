@@ -203,6 +203,7 @@ def test_run_needs_a_pool(kit: Any) -> None:
 
 def test_where_numba_is_missing_the_screen_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     from kvtop.kernels import choice, dispatch
+    from kvtop.kernels.protocol import HeadShape
 
     found = choice.importlib.util.find_spec
     monkeypatch.setattr(
@@ -210,7 +211,7 @@ def test_where_numba_is_missing_the_screen_says_so(monkeypatch: pytest.MonkeyPat
         "find_spec",
         lambda name, *rest: None if name == "numba" else found(name, *rest),
     )
-    kernels = dispatch.choose(torch.device("cpu"), torch.float32)
+    kernels = dispatch.choose(torch.device("cpu"), torch.float32, HeadShape(2, 3, 16))
     assert kernels.name == "gather + sdpa (numba is not installed)"
     assert type(kernels.attention).__name__ == "GatherAttention"
 

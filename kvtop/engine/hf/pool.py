@@ -6,18 +6,26 @@ from typing import NamedTuple
 
 import torch
 
+from kvtop.kernels.protocol import HeadShape
 from kvtop.memory.sizing import bytes_per_token
 
 
 class KVShape(NamedTuple):
-    """What a model stores for each token: the same in every layer."""
+    """What a model's attention stores for each token, and reads: the same in every layer but for windows."""
 
     layers: int
     kv_heads: int
+    group: int
+    """Query heads that share a KV head."""
     head_dim: int
     dtype: torch.dtype
     windows: tuple[int, ...]
     """Per layer: how many of a sequence's last tokens a query sees; 0 means all."""
+
+    @property
+    def heads(self) -> HeadShape:
+        """As the kernels want to know them."""
+        return HeadShape(self.kv_heads, self.group, self.head_dim)
 
     @property
     def bytes_per_token(self) -> int:

@@ -54,7 +54,7 @@ def probe(network: PreTrainedModel, device: torch.device, kernels: str = AUTO) -
                 " its code does not use transformers' attention interface"
             )
         shape = _shape(network, tokens.to(device))
-        chosen = choose(device, shape.dtype, head_dim=shape.head_dim, wanted=kernels)
+        chosen = choose(device, shape.dtype, shape.heads, kernels)
         got = _paged_logits(network, tokens, shape, device, chosen)
     difference = float((got - expected).norm() / expected.norm())
     if not difference < _TOLERANCE.get(network.dtype, _ROUGH_TOLERANCE):
@@ -101,7 +101,7 @@ def _shape(network: PreTrainedModel, ids: torch.Tensor) -> KVShape:
             f" and values of {value_dim} numbers"
         )
     windows = tuple(onlooker.windows[layer] for layer in range(layers))
-    return KVShape(layers, kv_heads, head_dim, network.dtype, windows)
+    return KVShape(layers, kv_heads, heads // kv_heads, head_dim, network.dtype, windows)
 
 
 class _Onlooker:
