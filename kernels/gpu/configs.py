@@ -7,6 +7,7 @@ spilling a register and within the smallest shared memory of these: 163 KiB (sm_
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ class AttentionConfig:
     """Tiles in flight, the one being worked on included."""
     precision: str
     """`input_precision` of `tl.dot`; it matters for float32 only."""
+    halves: bool
+    """Queries times keys in two products, half of the head dim each."""
 
     @property
     def options(self) -> dict[str, int]:
@@ -33,24 +36,25 @@ class AttentionConfig:
         return {"num_warps": self.warps, "num_stages": self.stages}
 
 
-# (backend, padded dim, bytes of an element) -> tile, warps, stages
+# (backend, padded dim, bytes of an element) -> (rows at most, tile, warps, stages), by rows.
+# A group of more query heads than the last entry takes is spread over several programs.
 _DECODE = {
-    ("cuda", 32, 2): (128, 4, 4),
-    ("cuda", 64, 2): (128, 4, 4),
-    ("cuda", 128, 2): (64, 4, 4),
-    ("cuda", 256, 2): (32, 4, 4),
-    ("cuda", 32, 4): (64, 4, 4),
-    ("cuda", 64, 4): (64, 4, 4),
-    ("cuda", 128, 4): (32, 4, 4),
-    ("cuda", 256, 4): (32, 4, 3),
-    ("hip", 32, 2): (64, 4, 2),
-    ("hip", 64, 2): (64, 4, 2),
-    ("hip", 128, 2): (64, 4, 2),
-    ("hip", 256, 2): (32, 4, 2),
-    ("hip", 32, 4): (64, 4, 2),
-    ("hip", 64, 4): (64, 4, 2),
-    ("hip", 128, 4): (32, 4, 2),
-    ("hip", 256, 4): (32, 4, 2),
+    ("cuda", 32, 2): ((16, 128, 4, 5), (64, 64, 4, 5)),
+    ("cuda", 64, 2): ((32, 128, 4, 5), (64, 64, 4, 5)),
+    ("cuda", 128, 2): ((16, 64, 4, 5), (64, 64, 8, 5)),
+    ("cuda", 256, 2): ((32, 32, 4, 5), (64, 32, 8, 5)),
+    ("cuda", 32, 4): ((64, 64, 4, 5),),
+    ("cuda", 64, 4): ((16, 64, 4, 5), (64, 32, 8, 5)),
+    ("cuda", 128, 4): ((16, 32, 4, 5),),
+    ("cuda", 256, 4): ((16, 32, 8, 3),),
+    ("hip", 32, 2): ((64, 64, 4, 2),),
+    ("hip", 64, 2): ((64, 64, 4, 2),),
+    ("hip", 128, 2): ((64, 64, 4, 2),),
+    ("hip", 256, 2): ((64, 32, 4, 2),),
+    ("hip", 32, 4): ((64, 64, 4, 2),),
+    ("hip", 64, 4): ((64, 64, 4, 2),),
+    ("hip", 128, 4): ((64, 32, 4, 2),),
+    ("hip", 256, 4): ((16, 16, 4, 2),),
 }
 
 # (backend, padded dim, bytes of an element) -> rows, tile, warps, stages
@@ -75,8 +79,6 @@ _PREFILL = {
 
 SMALLEST_DOT = 16
 """Rows and columns that `tl.dot` wants at least."""
-DECODE_ROWS = 64
-"""Query heads of one program at most: a larger group takes several programs, each reading the context."""
 REDUCE_SPLITS = 8
 """Partial results that the second pass of a decode reads at a time."""
 REDUCE_WARPS = 2
@@ -94,22 +96,27 @@ def padded_dim(dim: int) -> int:
     return max(PADDED_DIMS[0], padded(dim))
 
 
-def _precision(backend: str, element_bytes: int) -> str:
-    """Float32 keeps its accuracy: three TF32 products where the tensor cores have no float32, else exact."""
-    return "tf32x3" if backend == "cuda" and element_bytes == 4 else "ieee"
+def _config(
+    rows: int, tile: int, warps: int, stages: int, dim: int, element_bytes: int, backend: str
+) -> AttentionConfig:
+    # Float32 keeps its accuracy: three TF32 products on tensor cores, which have no float32; AMD's have.
+    split = backend == "cuda" and element_bytes == 4
+    halves = split and padded_dim(dim) == PADDED_DIMS[-1]
+    return AttentionConfig(rows, tile, warps, stages, "tf32x3" if split else "ieee", halves)
 
 
 def decode_config(dim: int, group: int, element_bytes: int, backend: str = "cuda") -> AttentionConfig:
     """For `paged_decode`. group: query heads of a KV head. Raises ValueError for a head dim above 256."""
-    rows = min(padded(group), DECODE_ROWS)
-    tile, warps, stages = _DECODE[backend, padded_dim(dim), element_bytes]
-    return AttentionConfig(rows, tile, warps, stages, _precision(backend, element_bytes))
+    entries = _DECODE[backend, padded_dim(dim), element_bytes]
+    most, tile, warps, stages = next((e for e in entries if group <= e[0]), entries[-1])
+    rows = min(padded(group), most)
+    return _config(rows, tile, warps, stages, dim, element_bytes, backend)
 
 
 def prefill_config(dim: int, group: int, element_bytes: int, backend: str = "cuda") -> AttentionConfig:
     """For `paged_prefill`. group: query heads of a KV head. Raises ValueError for a head dim above 256."""
     rows, tile, warps, stages = _PREFILL[backend, padded_dim(dim), element_bytes]
-    return AttentionConfig(rows, tile, warps, stages, _precision(backend, element_bytes))
+    return _config(rows, tile, warps, stages, dim, element_bytes, backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +134,11 @@ class Shipped:
 
 def shipped_attention(dims: tuple[int, ...] = PADDED_DIMS) -> Iterator[Shipped]:
     """Every attention configuration in use for these head dims, once."""
-    for backend in ("cuda", "hip"):
-        for dim in dims:
-            for size in (2, 4):
-                for group in (SMALLEST_DOT, 2 * SMALLEST_DOT, DECODE_ROWS):
-                    config = decode_config(dim, group, size, backend)
-                    yield Shipped("decode", backend, dim, group, size, config)
-                yield Shipped("prefill", backend, dim, 4, size, prefill_config(dim, 4, size, backend))
+    for backend, dim, size in itertools.product(("cuda", "hip"), dims, (2, 4)):
+        seen = set()
+        for group in (16, 32, 64):
+            config = decode_config(dim, group, size, backend)
+            if config not in seen:
+                yield Shipped("decode", backend, dim, group, size, config)
+            seen.add(config)
+        yield Shipped("prefill", backend, dim, 4, size, prefill_config(dim, 4, size, backend))

@@ -26,7 +26,7 @@ import triton.language as tl
 
 from kvtop.kernels.gpu.configs import REDUCE_SPLITS, REDUCE_WARPS, decode_config, padded_dim
 from kvtop.kernels.gpu.decode_plan import DecodePlan
-from kvtop.kernels.gpu.tiles import fold, load_rows, product, token_offsets
+from kvtop.kernels.gpu.tiles import fold, load_queries, load_rows, score_tile, token_offsets
 
 LOG2_E = math.log2(math.e)
 BACKEND = "hip" if torch.version.hip else "cuda"
@@ -109,6 +109,7 @@ def paged_decode(
         BLOCK_SIZE=block_size,
         TILE=config.tile,
         PRECISION=config.precision,
+        HALVES=config.halves,
         **config.options,
     )
     if split:
@@ -166,6 +167,7 @@ def decode_split(
     BLOCK_SIZE: tl.constexpr,
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
+    HALVES: tl.constexpr,
 ) -> None:
     """Grid `(decoding rows, kv heads x chunks of ROWS query heads, splits)`; see `paged_decode`."""
     CHUNKS: tl.constexpr = (GROUP + ROWS - 1) // ROWS
@@ -190,31 +192,33 @@ def decode_split(
     head = kv_head * GROUP + in_group
     column = tl.arange(0, PADDED_DIM)
     real = (in_group < GROUP)[:, None] & (column < DIM)[None, :]
-    place = token * query_token_stride + head[:, None] * query_head_stride + column[None, :]
-    q = tl.load(query + place, mask=real, other=0.0).to(key_cache.dtype.element_ty)
+    kind: tl.constexpr = key_cache.dtype.element_ty
+    q_rows = query + token * query_token_stride + head[:, None] * query_head_stride
+    q_low, q_high = load_queries(q_rows, (in_group < GROUP)[:, None], kind, DIM, PADDED_DIM, HALVES)
 
     table = tables + row * table_stride
     keys_of_head = key_cache + kv_head.to(tl.int64) * head_stride
     values_of_head = value_cache + kv_head.to(tl.int64) * head_stride
-    high = tl.full([ROWS], float("-inf"), tl.float32)
+    peak = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, PADDED_DIM], tl.float32)
     for start in range(begin, end, TILE):
         position = start + tl.arange(0, TILE)
         seen = position < end
         offsets = token_offsets(table, position, seen, block_stride, slot_stride, BLOCK_SIZE, True)
-        keys = load_rows(keys_of_head, offsets, seen, column, DIM, PADDED_DIM, True)
+        scores = score_tile(
+            q_low, q_high, keys_of_head, offsets, seen, DIM, PADDED_DIM, HALVES, True, PRECISION
+        )
         values = load_rows(values_of_head, offsets, seen, column, DIM, PADDED_DIM, True)
-        scores = product(q, tl.trans(keys), tl.zeros([ROWS, TILE], tl.float32), PRECISION) * scale
-        scores = tl.where(seen[None, :], scores, float("-inf"))
-        high, total, acc = fold(scores, values, high, total, acc, PRECISION, False)
+        scores = tl.where(seen[None, :], scores * scale, float("-inf"))
+        peak, total, acc = fold(scores, values, peak, total, acc, PRECISION, False)
 
     acc = acc / tl.where(total == 0.0, 1.0, total)[:, None]
     if SPLIT:
         heads = tl.num_programs(1) // CHUNKS * GROUP
         piece = (index.to(tl.int64) * heads + head) * splits + split
         tl.store(partial + piece[:, None] * DIM + column[None, :], acc, mask=real)
-        tl.store(sums + piece, high + tl.log2(total), mask=in_group < GROUP)
+        tl.store(sums + piece, peak + tl.log2(total), mask=in_group < GROUP)
     else:
         place = token * out_token_stride + head[:, None] * out_head_stride + column[None, :]
         tl.store(out + place, acc.to(out.dtype.element_ty), mask=real)
@@ -252,7 +256,7 @@ def reduce_splits(
     written = tl.cdiv(visible, span)  # splits behind the row's end wrote nothing
     piece = (index.to(tl.int64) * tl.num_programs(1) + head) * splits
     column = tl.arange(0, PADDED_DIM)
-    high = float("-inf")
+    peak = float("-inf")
     total = 0.0
     acc = tl.zeros([PADDED_DIM], tl.float32)
     for start in range(0, written, SPLITS):
@@ -261,12 +265,12 @@ def reduce_splits(
         score = tl.load(sums + piece + split, mask=real, other=float("-inf"))
         place = (piece + split)[:, None] * DIM + column[None, :]
         means = tl.load(partial + place, mask=real[:, None] & (column < DIM)[None, :], other=0.0)
-        higher = tl.maximum(high, tl.max(score, 0))
-        kept = tl.exp2(high - higher)
+        higher = tl.maximum(peak, tl.max(score, 0))
+        kept = tl.exp2(peak - higher)
         weights = tl.exp2(score - higher)
         total = total * kept + tl.sum(weights, 0)
         acc = acc * kept + tl.sum(means * weights[:, None], 0)
-        high = higher
+        peak = higher
     acc = acc / tl.where(total == 0.0, 1.0, total)
     place = token * out_token_stride + head * out_head_stride + column
     tl.store(out + place, acc.to(out.dtype.element_ty), mask=column < DIM)

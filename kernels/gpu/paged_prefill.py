@@ -29,7 +29,7 @@ import triton.language as tl
 
 from kvtop.kernels.gpu.configs import padded_dim, prefill_config
 from kvtop.kernels.gpu.paged_decode import BACKEND, LOG2_E
-from kvtop.kernels.gpu.tiles import fold, load_rows, product, token_offsets
+from kvtop.kernels.gpu.tiles import fold, load_queries, load_rows, score_tile, token_offsets
 
 
 def queries_per_tile(dim: int, group: int, element_bytes: int) -> int:
@@ -112,6 +112,7 @@ def paged_prefill(
         BLOCK_SIZE=block_size,
         TILE=config.tile,
         PRECISION=config.precision,
+        HALVES=config.halves,
         **config.options,
     )
     return out
@@ -144,6 +145,7 @@ def prefill_tile(
     BLOCK_SIZE: tl.constexpr,
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
+    HALVES: tl.constexpr,
 ) -> None:
     """Grid `(tiles, kv heads x chunks of at most ROWS query heads)`; see `paged_prefill`."""
     HEADS: tl.constexpr = GROUP if GROUP < ROWS else ROWS
@@ -168,8 +170,9 @@ def prefill_tile(
     token = row_start + first_query + in_tile
     column = tl.arange(0, PADDED_DIM)
     real = used[:, None] & (column < DIM)[None, :]
-    place = (token * query_token_stride + head * query_head_stride)[:, None] + column[None, :]
-    q = tl.load(query + place, mask=real, other=0.0).to(key_cache.dtype.element_ty)
+    kind: tl.constexpr = key_cache.dtype.element_ty
+    q_rows = query + (token * query_token_stride + head * query_head_stride)[:, None]
+    q_low, q_high = load_queries(q_rows, used[:, None], kind, DIM, PADDED_DIM, HALVES)
 
     # Tiles of the context, from the first that any query sees: some on the window's edge that not all see,
     # then those that every query sees whole, then those that reach beyond the first query.
@@ -186,17 +189,17 @@ def prefill_tile(
     table = tables + row * table_stride
     keys_of_head = key_cache + kv_head.to(tl.int64) * head_stride
     values_of_head = value_cache + kv_head.to(tl.int64) * head_stride
-    blank = tl.zeros([ROWS, TILE], tl.float32)
-    high = tl.full([ROWS], float("-inf"), tl.float32)
+    peak = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, PADDED_DIM], tl.float32)
     for start in range(whole_begin, whole_end, TILE):
         position = start + tl.arange(0, TILE)
         offsets = token_offsets(table, position, position, block_stride, slot_stride, BLOCK_SIZE, False)
-        keys = load_rows(keys_of_head, offsets, position, column, DIM, PADDED_DIM, False)
+        scores = score_tile(
+            q_low, q_high, keys_of_head, offsets, position, DIM, PADDED_DIM, HALVES, False, PRECISION
+        )
         values = load_rows(values_of_head, offsets, position, column, DIM, PADDED_DIM, False)
-        scores = product(q, tl.trans(keys), blank, PRECISION) * scale
-        high, total, acc = fold(scores, values, high, total, acc, PRECISION, False)
+        peak, total, acc = fold(scores * scale, values, peak, total, acc, PRECISION, False)
 
     for index in range(edge_tiles + late_tiles):
         # The softmax does not mind the order, so one loop does both edges.
@@ -206,14 +209,15 @@ def prefill_tile(
         position = start + tl.arange(0, TILE)
         stored = position <= last
         offsets = token_offsets(table, position, stored, block_stride, slot_stride, BLOCK_SIZE, True)
-        keys = load_rows(keys_of_head, offsets, stored, column, DIM, PADDED_DIM, True)
+        scores = score_tile(
+            q_low, q_high, keys_of_head, offsets, stored, DIM, PADDED_DIM, HALVES, True, PRECISION
+        )
         values = load_rows(values_of_head, offsets, stored, column, DIM, PADDED_DIM, True)
-        scores = product(q, tl.trans(keys), blank, PRECISION) * scale
         seen = position[None, :] <= asking[:, None]
         if window > 0:
             seen = seen & (position[None, :] > asking[:, None] - window)
-        scores = tl.where(seen, scores, float("-inf"))
-        high, total, acc = fold(scores, values, high, total, acc, PRECISION, True)
+        scores = tl.where(seen, scores * scale, float("-inf"))
+        peak, total, acc = fold(scores, values, peak, total, acc, PRECISION, True)
 
     acc = acc / tl.where(total == 0.0, 1.0, total)[:, None]
     place = (token * out_token_stride + head * out_head_stride)[:, None] + column[None, :]

@@ -72,10 +72,57 @@ def load_rows(
 
 
 @triton.jit
+def load_queries(
+    rows: tl.tensor,
+    used: tl.tensor,
+    kind: tl.constexpr,
+    DIM: tl.constexpr,
+    PADDED_DIM: tl.constexpr,
+    HALVES: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
+    """The query tile as the two operands of `score_tile`. rows: `[rows, 1]` pointers, read where `used`."""
+    WIDTH: tl.constexpr = PADDED_DIM // 2 if HALVES else PADDED_DIM
+    column = tl.arange(0, WIDTH)
+    low = tl.load(rows + column[None, :], mask=used & (column < DIM)[None, :], other=0.0).to(kind)
+    high = low
+    if HALVES:
+        column += WIDTH
+        high = tl.load(rows + column[None, :], mask=used & (column < DIM)[None, :], other=0.0).to(kind)
+    return low, high
+
+
+@triton.jit
+def score_tile(
+    low: tl.tensor,
+    high: tl.tensor,
+    cache: tl.tensor,
+    offsets: tl.tensor,
+    seen: tl.tensor,
+    DIM: tl.constexpr,
+    PADDED_DIM: tl.constexpr,
+    HALVES: tl.constexpr,
+    MASKED: tl.constexpr,
+    PRECISION: tl.constexpr,
+) -> tl.tensor:
+    """`[rows, TILE]`: queries times keys. HALVES: in two products over half of the dim each, one after the
+    other, where the registers do not hold the operands of the whole: a float32 is two TF32 numbers there.
+    """
+    WIDTH: tl.constexpr = low.shape[1]
+    scores = tl.zeros([low.shape[0], offsets.shape[0]], tl.float32)
+    column = tl.arange(0, WIDTH)
+    keys = load_rows(cache, offsets, seen, column, DIM, PADDED_DIM, MASKED)
+    scores = product(low, tl.trans(keys), scores, PRECISION)
+    if HALVES:
+        keys = load_rows(cache, offsets, seen, column + WIDTH, DIM, PADDED_DIM, MASKED)
+        scores = product(high, tl.trans(keys), scores, PRECISION)
+    return scores
+
+
+@triton.jit
 def fold(
     scores: tl.tensor,
     values: tl.tensor,
-    high: tl.tensor,
+    peak: tl.tensor,
     total: tl.tensor,
     acc: tl.tensor,
     PRECISION: tl.constexpr,
@@ -83,14 +130,14 @@ def fold(
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
     """One step of the online softmax, base 2, float32 (Milakov and Gimelshein, 2018; FlashAttention).
 
-    scores `[rows, TILE]`: -inf where a row does not see a token. high, total `[rows]`: the largest score and
+    scores `[rows, TILE]`: -inf where a row does not see a token. peak, total `[rows]`: the largest score and
     the sum of the weights so far. acc `[rows, dim]`: the weighted values. BLIND: a row may see no token yet.
     """
-    higher = tl.maximum(high, tl.max(scores, 1))
+    higher = tl.maximum(peak, tl.max(scores, 1))
     base = higher
     if BLIND:
         base = tl.where(higher == float("-inf"), 0.0, higher)  # -inf less -inf is NaN
-    kept = tl.exp2(high - base)
+    kept = tl.exp2(peak - base)
     weights = tl.exp2(scores - base[:, None])
     total = total * kept + tl.sum(weights, 1)
     acc = product(weights.to(values.dtype), values, acc * kept[:, None], PRECISION)

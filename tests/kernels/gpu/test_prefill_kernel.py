@@ -19,6 +19,15 @@ TYPES = [torch.float32, torch.float16, torch.bfloat16]
 TOLERANCE = {torch.float32: 5e-6, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
 """Of the largest output: its rounding and that of the weights. The interpreter rounds towards zero."""
 
+GRID = [
+    (32, torch.float32),
+    (64, torch.bfloat16),
+    (80, torch.float16),
+    (128, torch.bfloat16),
+    (192, torch.float32),
+    (256, torch.float16),
+]
+
 ROWS = [(1, 1), (17, 17), (70, 25), (33, 1), (90, 3)]
 
 
@@ -173,8 +182,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("dim", [32, 64, 80, 128, 192, 256])
+@pytest.mark.parametrize(("dim", "dtype"), GRID)
 @pytest.mark.parametrize(("group", "kv_heads"), [(1, 2), (3, 3), (4, 2), (7, 1), (16, 1)])
 @pytest.mark.parametrize("block_size", [1, 3, 16, 256])
 def test_the_whole_grid(block_size: int, group: int, kv_heads: int, dim: int, dtype: torch.dtype) -> None:
@@ -184,3 +192,10 @@ def test_the_whole_grid(block_size: int, group: int, kv_heads: int, dim: int, dt
     case = prefill_case(rows, block_size, group, kv_heads, dim, dtype=dtype)
     check(case)
     check(case, window=50)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dim", [32, 48, 64, 80, 96, 128, 160, 192, 256])
+def test_every_head_dim_in_every_type(dim: int, dtype: torch.dtype) -> None:
+    test_the_whole_grid(16, 3, 2, dim, dtype)
