@@ -59,21 +59,37 @@ class Attention(Protocol):
         ...
 
 
+class Moves(NamedTuple):
+    """What a step does to whole blocks, in this order: swaps out, swaps in, copies."""
+
+    swaps_out: Pairs = ()
+    """(device block, host block)."""
+    swaps_in: Pairs = ()
+    """(host block, device block)."""
+    copies: Pairs = ()
+    """Copy-on-write: (source, destination) within the device pool."""
+
+
 class BlockMover(Protocol):
-    """Copies whole blocks, all layers of K and V at once, as if one pair after the other."""
+    """Moves whole blocks, all layers of K and V at once, as if one pair after the other."""
 
     name: str
 
-    def copy(self, kv: torch.Tensor, pairs: Pairs) -> None:
-        """Copy-on-write: (source, destination) within the device pool. Changes the destinations."""
+    def metadata(self, moves: Moves) -> dict[str, Array]:
+        """What the kernels read from the device's memory: part of the step's one upload. Changes nothing."""
         ...
 
-    def swap_out(self, device_kv: torch.Tensor, host_kv: torch.Tensor, pairs: Pairs) -> None:
-        """(device block, host block). Changes the host blocks."""
-        ...
+    def run(
+        self,
+        device_kv: torch.Tensor,
+        host_kv: torch.Tensor,
+        moves: Moves,
+        uploaded: Mapping[str, torch.Tensor],
+    ) -> None:
+        """Move. `uploaded` holds what `metadata` gave, on the device. Changes both pools.
 
-    def swap_in(self, host_kv: torch.Tensor, device_kv: torch.Tensor, pairs: Pairs) -> None:
-        """(host block, device block). Changes the device blocks."""
+        Swaps may still be under way when it returns: `settle` comes before anything else that touches them.
+        """
         ...
 
     def settle(self) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
-from kvtop.kernels.protocol import Pairs
+from kvtop.kernels.packed import Array
+from kvtop.kernels.protocol import Moves, Pairs
 
 
 class TorchMover:
@@ -12,17 +15,21 @@ class TorchMover:
 
     name = "torch"
 
-    def copy(self, kv: torch.Tensor, pairs: Pairs) -> None:
-        """Copy (source, destination). Changes the destinations."""
-        _move(kv, kv, pairs)
+    def metadata(self, moves: Moves) -> dict[str, Array]:
+        """Nothing: the copies are called one by one. Changes nothing."""
+        return {}
 
-    def swap_out(self, device_kv: torch.Tensor, host_kv: torch.Tensor, pairs: Pairs) -> None:
-        """Copy (device block, host block). Changes the host blocks."""
-        _move(device_kv, host_kv, pairs)
-
-    def swap_in(self, host_kv: torch.Tensor, device_kv: torch.Tensor, pairs: Pairs) -> None:
-        """Copy (host block, device block). Changes the device blocks."""
-        _move(host_kv, device_kv, pairs)
+    def run(
+        self,
+        device_kv: torch.Tensor,
+        host_kv: torch.Tensor,
+        moves: Moves,
+        uploaded: Mapping[str, torch.Tensor],
+    ) -> None:
+        """Move, one pair after the other. Changes both pools."""
+        _move(device_kv, host_kv, moves.swaps_out)
+        _move(host_kv, device_kv, moves.swaps_in)
+        _move(device_kv, device_kv, moves.copies)
 
     def settle(self) -> None:
         """Nothing is under way elsewhere."""

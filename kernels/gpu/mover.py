@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
 import torch
 
 from kvtop.kernels.gpu.blocks import copy_blocks, swap_in, swap_out
-from kvtop.kernels.protocol import Pairs
-from kvtop.kernels.upload import upload
+from kvtop.kernels.packed import Array
+from kvtop.kernels.protocol import Moves
 from kvtop.kernels.waves import waves
+
+PAIRS = "moves.pairs"
 
 
 class TritonMover:
@@ -29,29 +31,34 @@ class TritonMover:
         self._swapped: torch.cuda.Event | None = None
         """Passed once the swaps since the last `settle` are done; None when there were none."""
 
-    def copy(self, kv: torch.Tensor, pairs: Pairs) -> None:
-        """Copy (source, destination), after the swaps so far. Changes the destinations."""
-        if not pairs:
-            return
-        self.settle()
-        for wave in _upload(pairs, kv.device, one_pool=True):
-            copy_blocks(kv, wave)
+    def metadata(self, moves: Moves) -> dict[str, Array]:
+        """The pairs of all launches, one after the other, `[P, 2]` int64. Changes nothing."""
+        pairs = [pair for _, groups in _launches(moves) for group in groups for pair in group]
+        return {PAIRS: np.array(pairs, np.int64).reshape(-1, 2)}
 
-    def swap_out(self, device_kv: torch.Tensor, host_kv: torch.Tensor, pairs: Pairs) -> None:
-        """Copy (device block, host block). Changes the host blocks."""
-        if not pairs:
-            return
-        with self._beside(device_kv.device):
-            for wave in _upload(pairs, device_kv.device, one_pool=False):
-                swap_out(device_kv, host_kv, wave)
-
-    def swap_in(self, host_kv: torch.Tensor, device_kv: torch.Tensor, pairs: Pairs) -> None:
-        """Copy (host block, device block). Changes the device blocks."""
-        if not pairs:
-            return
-        with self._beside(device_kv.device):
-            for wave in _upload(pairs, device_kv.device, one_pool=False):
-                swap_in(host_kv, device_kv, wave)
+    def run(
+        self,
+        device_kv: torch.Tensor,
+        host_kv: torch.Tensor,
+        moves: Moves,
+        uploaded: Mapping[str, torch.Tensor],
+    ) -> None:
+        """Swaps beside the current stream, then copies on it, after the swaps. Changes both pools."""
+        launches = _launches(moves)
+        sizes = [len(group) for _, groups in launches for group in groups]
+        waves_left = iter(uploaded[PAIRS].split(sizes) if sizes else ())
+        for kind, groups in launches:
+            if kind == "copy":
+                self.settle()
+                for _ in groups:
+                    copy_blocks(device_kv, next(waves_left))
+                continue
+            with self._beside(device_kv.device, uploaded[PAIRS]):
+                for _ in groups:
+                    if kind == "out":
+                        swap_out(device_kv, host_kv, next(waves_left))
+                    else:
+                        swap_in(host_kv, device_kv, next(waves_left))
 
     def settle(self) -> None:
         """Let the current stream wait for the swaps so far. The host does not wait."""
@@ -60,8 +67,9 @@ class TritonMover:
             self._swapped = None
 
     @contextmanager
-    def _beside(self, device: torch.device) -> Iterator[None]:
-        """What is launched within runs on the swaps' stream, after what the current stream holds."""
+    def _beside(self, device: torch.device, read: torch.Tensor) -> Iterator[None]:
+        """What is launched within, and reads `read`, runs on the swaps' stream, after what the current stream
+        holds."""
         if device.type != "cuda":
             yield
             return
@@ -70,15 +78,12 @@ class TritonMover:
         self._stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(self._stream):
             yield
+        # It was made on the current stream, which may get its memory back only when the swaps are done.
+        read.record_stream(self._stream)
         self._swapped = self._stream.record_event()
 
 
-def _upload(pairs: Pairs, device: torch.device, one_pool: bool) -> list[torch.Tensor]:
-    """The pairs' waves, `[P, 2]` int64 each, in one copy on the current stream.
-
-    The allocator gives memory that was made on a stream away to later work of that stream only: the waves
-    may be dropped as soon as the kernels that read them are launched on it.
-    """
-    groups = waves(pairs, one_pool)
-    rows = np.array([pair for group in groups for pair in group], np.int64)
-    return list(upload({"pairs": rows}, device)["pairs"].split([len(group) for group in groups]))
+def _launches(moves: Moves) -> list[tuple[str, list[list[tuple[int, int]]]]]:
+    """Kinds of moves in the order of their running, each with its waves; what does not occur is left out."""
+    kinds = (("out", moves.swaps_out), ("in", moves.swaps_in), ("copy", moves.copies))
+    return [(kind, waves(pairs, one_pool=kind == "copy")) for kind, pairs in kinds if pairs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,8 @@ class StepContext:
     keys: list[torch.Tensor]
     """Per layer `[blocks, kv heads, block size, dim]`."""
     values: list[torch.Tensor]
+    settle: Callable[[], None] = lambda: None
+    """Called before the first layer reads or writes the cache: swaps may run beside what comes before."""
     calls: list[int] = field(default_factory=list)
     """The layers that called, in order; a model must call once for each layer."""
     tokens: int = 0
@@ -56,6 +59,7 @@ def paged(
     layer: int = module.layer_idx  # type: ignore[assignment]
     if not step.calls:
         _refuse(module, options)
+        step.settle()
     step.calls.append(layer)
     real, padding = step.tokens, query.shape[2] - step.tokens
     out = step.attention(

@@ -21,6 +21,7 @@ from kvtop.engine.hf.pool import KVPool, KVShape
 from kvtop.engine.runner import CacheReads, Row, RunnerInfo, Sampled, StepPlan
 from kvtop.kernels.dispatch import DTYPE_NAMES, Kernels
 from kvtop.kernels.packed import Array, PackedStep
+from kvtop.kernels.protocol import Moves
 from kvtop.kernels.upload import upload
 from kvtop.memory.sizing import blocks_for_budget
 
@@ -99,7 +100,7 @@ class HFRunner:
             table = range(-(-8 // block_size))
             for start, count in ((0, 6), (6, 1)):
                 row = Row(0, None, 0, [0] * count, start, table, 0, 0)  # type: ignore[arg-type]
-                self._forward(pack([row], block_size), {})
+                self._forward(pack([row], block_size), Moves(), {})
         finally:
             self._pool = kept
         if torch.get_num_threads() != threads:
@@ -119,20 +120,19 @@ class HFRunner:
             raise RuntimeError("allocate() makes the K/V tensors; it comes before run()")
         self._check(plan.rows)
         self.reads = None
-        mover = self._kernels.mover
-        if plan.swaps_out:
-            mover.swap_out(pool.device_kv, pool.host_kv, plan.swaps_out)
-        if plan.swaps_in:
-            mover.swap_in(pool.host_kv, pool.device_kv, plan.swaps_in)
-        if plan.copies:
-            mover.copy(pool.device_kv, plan.copies)
+        moves = Moves(plan.swaps_out, plan.swaps_in, plan.copies)
         if not plan.rows:
+            self._move(pool, moves, upload(self._kernels.mover.metadata(moves), self._device))
+            self._kernels.mover.settle()
             return []
-        mover.settle()
         packed = pack(plan.rows, pool.block_size)
-        results = self._compute(plan.rows, packed)
+        results = self._compute(plan.rows, packed, moves)
         self.reads = self._reads(packed.step)
         return results
+
+    def _move(self, pool: KVPool, moves: Moves, uploaded: Uploaded) -> None:
+        if any(moves):
+            self._kernels.mover.run(pool.device_kv, pool.host_kv, moves, uploaded)
 
     def _check(self, rows: Seq[Row]) -> None:
         limit, vocabulary = self.info.max_positions, self.info.vocabulary
@@ -147,24 +147,28 @@ class HFRunner:
                 )
 
     @torch.inference_mode()
-    def _forward(self, packed: Packed, drawing: Mapping[str, Array]) -> tuple[torch.Tensor, Uploaded]:
-        """Logits `[answered rows, vocabulary]`, and all that went to the device for them in one copy."""
+    def _forward(
+        self, packed: Packed, moves: Moves, drawing: Mapping[str, Array]
+    ) -> tuple[torch.Tensor, Uploaded]:
+        """Logits `[answered rows, vocabulary]`, and all that went to the device for the step in one copy."""
         assert self._pool is not None
-        attention = self._kernels.attention
-        uploaded = upload({**packed.arrays(), **drawing, **attention.metadata(packed.step)}, self._device)
+        attention, mover = self._kernels.attention, self._kernels.mover
+        arrays = {**packed.arrays(), **drawing, **attention.metadata(packed.step), **mover.metadata(moves)}
+        uploaded = upload(arrays, self._device)
+        self._move(self._pool, moves, uploaded)
         attention.begin(packed.step, uploaded)
-        context = StepContext(attention, self._pool.keys, self._pool.values)
+        context = StepContext(attention, self._pool.keys, self._pool.values, mover.settle)
         inputs = uploaded["token_ids"][None], uploaded["positions"][None], uploaded["last_tokens"]
         return forward(self._network, context, *inputs), uploaded
 
     @torch.inference_mode()
-    def _compute(self, rows: Seq[Row], packed: Packed) -> list[Sampled]:
+    def _compute(self, rows: Seq[Row], packed: Packed, moves: Moves) -> list[Sampled]:
         """One result per row; `()` for rows that nothing is wanted of."""
         answered = [rows[i] for i in packed.answered]
         plan = plan_drawing(answered)
         results = [Sampled(())] * len(rows)
         on_device = self._device.type != "cpu"
-        logits, uploaded = self._forward(packed, device_sampling.metadata(plan) if on_device else {})
+        logits, uploaded = self._forward(packed, moves, device_sampling.metadata(plan) if on_device else {})
         if not answered:
             return results
         if on_device:

@@ -16,7 +16,9 @@ pytest.importorskip("triton")
 from kvtop.kernels.gpu import mover as mover_module
 from kvtop.kernels.gpu.blocks import copy_blocks, swap_in, swap_out
 from kvtop.kernels.gpu.mover import TritonMover
+from kvtop.kernels.protocol import BlockMover, Moves
 from kvtop.kernels.torch_blocks import TorchMover
+from kvtop.kernels.upload import upload
 
 CUDA = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if CUDA else "cpu")
@@ -41,6 +43,14 @@ def same(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def indices(*pairs: tuple[int, int]) -> torch.Tensor:
     return torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2).to(DEVICE)
+
+
+def move(mover: BlockMover, device_kv: torch.Tensor, host_kv: torch.Tensor, moves: Moves) -> None:
+    """As a step does it."""
+    mover.run(device_kv, host_kv, moves, upload(mover.metadata(moves), DEVICE))
+    mover.settle()
+    if CUDA:
+        torch.cuda.synchronize()
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -86,10 +96,7 @@ def test_no_pairs_and_no_blocks() -> None:
     swap_out(kv, host, indices())
     swap_in(host, kv, indices())
     mover = TritonMover()
-    mover.copy(kv, [])
-    mover.swap_out(kv, host, [])
-    mover.swap_in(host, kv, [])
-    mover.settle()
+    move(mover, kv, host, Moves())
     assert same(kv, before)
 
 
@@ -136,22 +143,14 @@ def test_host_memory_that_is_not_pinned_is_refused() -> None:
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6)
 
 
-@settings(max_examples=25)
-@given(st.lists(st.tuples(st.sampled_from(["copy", "out", "in"]), PAIRS), max_size=4))
-def test_moves_as_if_in_order(calls) -> None:
+@settings(max_examples=40)
+@given(st.lists(st.builds(Moves, PAIRS, PAIRS, PAIRS), min_size=1, max_size=2))
+def test_moves_as_if_in_order(steps) -> None:
     pools = []
     for mover in (TritonMover(), TorchMover()):
         device_kv, host_kv = pool(4), pool(5, host=True)
-        for kind, pairs in calls:
-            if kind == "copy":
-                mover.copy(device_kv, pairs)
-            elif kind == "out":
-                mover.swap_out(device_kv, host_kv, pairs)
-            else:
-                mover.swap_in(host_kv, device_kv, pairs)
-        mover.settle()
-        if CUDA:
-            torch.cuda.synchronize()
+        for moves in steps:
+            move(mover, device_kv, host_kv, moves)
         pools.append((device_kv, host_kv))
     assert same(pools[0][0], pools[1][0]) and same(pools[0][1], pools[1][1])
 
@@ -169,10 +168,13 @@ class Streams:
             stream=self._within,
         )
         monkeypatch.setattr(mover_module, "torch", SimpleNamespace(cuda=cuda))
-        monkeypatch.setattr(mover_module, "_upload", lambda pairs, device, one_pool: [f"{pairs}"])
         for name in ("copy_blocks", "swap_out", "swap_in"):
             monkeypatch.setattr(mover_module, name, lambda *args, name=name: self._note(name))
         self.kv: Any = SimpleNamespace(device=SimpleNamespace(type="cuda"))
+        self.pairs: Any = SimpleNamespace(
+            split=lambda sizes: [None] * len(sizes),
+            record_stream=lambda stream: self.log.append(f"pairs: kept for {stream.name}"),
+        )
 
     def _note(self, what: str) -> None:
         self.log.append(f"{self.current}: {what}")
@@ -196,17 +198,19 @@ class Streams:
         yield
         self.current = before
 
+    def run(self, mover: TritonMover, **moves: Any) -> None:
+        mover.run(self.kv, self.kv, Moves(**moves), {mover_module.PAIRS: self.pairs})
 
-SWAP_OUT = ["side: wait for main", "side: swap_out", "side: record"]
-SWAP_IN = ["side: wait for main", "side: swap_in", "side: record"]
+
+SWAP_OUT = ["side: wait for main", "side: swap_out", "pairs: kept for side", "side: record"]
+SWAP_IN = ["side: wait for main", "side: swap_in", "pairs: kept for side", "side: record"]
 
 
 def test_swaps_run_beside_and_settle_orders_them(monkeypatch) -> None:
     streams, mover = Streams(monkeypatch), TritonMover()
     mover.settle()
     assert streams.log == []
-    mover.swap_out(streams.kv, streams.kv, [(0, 1)])
-    mover.swap_in(streams.kv, streams.kv, [(1, 2)])
+    streams.run(mover, swaps_out=[(0, 1)], swaps_in=[(1, 2)])
     assert streams.log == SWAP_OUT + SWAP_IN
     streams.log.clear()
     mover.settle()
@@ -216,10 +220,9 @@ def test_swaps_run_beside_and_settle_orders_them(monkeypatch) -> None:
 
 def test_a_copy_comes_after_the_swaps(monkeypatch) -> None:
     streams, mover = Streams(monkeypatch), TritonMover()
-    mover.copy(streams.kv, [(0, 1)])
-    mover.swap_in(streams.kv, streams.kv, [(1, 2)])
-    mover.copy(streams.kv, [(2, 3)])
-    mover.swap_out(streams.kv, streams.kv, [(3, 0)])
+    streams.run(mover, copies=[(0, 1)])
+    streams.run(mover, swaps_in=[(1, 2)], copies=[(2, 3)])
+    streams.run(mover, swaps_out=[(3, 0)])
     assert streams.log == [
         "main: copy_blocks",
         *SWAP_IN,
