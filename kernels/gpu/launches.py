@@ -179,6 +179,7 @@ def _attention(shipped: Shipped, pointer: str) -> dict[str, Any]:
         "BLOCK_SIZE": BLOCK_SIZE,
         "TILE": config.tile,
         "PRECISION": config.precision,
+        "HALVES": config.halves,
     }
 
 
