@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
@@ -12,6 +13,10 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ[_name] = "1"
 os.environ["OMP_WAIT_POLICY"] = "passive"
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Where there is no GPU, Triton's kernels run in its interpreter. Triton reads this when it is imported, and
+# transformers may import it.
+if not any(Path("/dev", name).exists() for name in ("nvidiactl", "kfd", "dxg")):
+    os.environ["TRITON_INTERPRET"] = "1"
 # Nobody's own settings, themes and colours change what a test sees, and none changes them.
 for _name in [name for name in os.environ if name.startswith("KVTOP_") or name == "NO_COLOR"]:
     del os.environ[_name]

@@ -50,6 +50,7 @@ class HFRunner:
         self._shape = shape
         self._device = device
         self._kernels = kernels
+        self._samples_on_device = device.type != "cpu"
         self.reads: CacheReads | None = None
         self._pool: KVPool | None = None
         config = network.config.get_text_config()
@@ -167,11 +168,11 @@ class HFRunner:
         answered = [rows[i] for i in packed.answered]
         plan = plan_drawing(answered)
         results = [Sampled(())] * len(rows)
-        on_device = self._device.type != "cpu"
-        logits, uploaded = self._forward(packed, moves, device_sampling.metadata(plan) if on_device else {})
+        there = self._samples_on_device
+        logits, uploaded = self._forward(packed, moves, device_sampling.metadata(plan) if there else {})
         if not answered:
             return results
-        if on_device:
+        if there:
             drawn = device_sampling.draw(logits, plan, uploaded)
         else:
             drawn = draw(logits.float().numpy(), answered, plan)
