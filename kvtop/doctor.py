@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import kvtop
+from kvtop.kernels.choice import Machine, choose_kind, obstacle
 
 Status = Literal["ok", "note", "missing"]
 
@@ -37,8 +38,8 @@ Examination = Callable[[Mapping[str, str]], Iterator[Check]]
 def examine(environ: Mapping[str, str]) -> list[Check]:
     """Every check, in the order of the report. Changes nothing."""
     parts: tuple[Examination, ...] = (
-        _python, _packages, _model, _processor, _gpu, _memory, _terminal, _glyphs, _tmux, _settings, _state,
-        _themes, _pictures,
+        _python, _packages, _model, _processor, _gpu, _kernels, _memory, _terminal, _glyphs, _tmux, _settings,
+        _state, _themes, _pictures,
     )  # fmt: skip
     return [check for part in parts for check in part(environ)]
 
@@ -146,6 +147,53 @@ def _gpu(environ: Mapping[str, str]) -> Iterator[Check]:
         pynvml.nvmlShutdown()
     except pynvml.NVMLError as error:
         yield Check("GPU", "note", f"none ({_text(str(error)).lower()}): the CPU is used")
+
+
+def _kernels(environ: Mapping[str, str]) -> Iterator[Check]:
+    """What `--kernels auto` takes on the CPU, and what it would take on a GPU."""
+    yield _kernels_check("kernels, CPU", Machine("cpu", "bf16"))
+    for index, capability in enumerate(_capabilities()):
+        yield _kernels_check(f"kernels, GPU {index}", Machine("cuda", "bf16", capability))
+    if not _capabilities():
+        lacking = obstacle("triton", Machine("cuda", "bf16"))
+        text = f"triton {_version('triton')}, for a machine with a GPU"
+        yield Check("kernels, GPU", "ok", text) if lacking is None else Check("kernels, GPU", "note", lacking)
+
+
+def _kernels_check(name: str, machine: Machine) -> Check:
+    choice = choose_kind(machine)
+    if choice.note is not None:
+        return Check(name, "note", f"{choice.kind}, slower: {choice.note}")
+    built = "+cpu" in _version("torch") and machine.device != "cpu"
+    version = f"{choice.kind} {_version(choice.kind)}"
+    return (
+        Check(name, "note", f"{version}, but this torch is built without CUDA")
+        if built
+        else Check(name, "ok", version)
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "of unknown version"
+
+
+def _capabilities() -> list[tuple[int, int]]:
+    """Of each NVIDIA GPU; empty where there is none or nobody can say."""
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        found = [tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)) for handle in handles]
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return []
+    return found
 
 
 def _text(value: Any) -> str:

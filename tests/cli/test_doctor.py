@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pty
@@ -55,6 +56,35 @@ def test_json(kvtop, environ) -> None:
     assert {"name", "status", "text"} == set(found["checks"][0])
     versions = {check["name"]: check["text"] for check in found["checks"]}
     assert versions["textual"] == metadata.version("textual")
+
+
+def test_the_kernels_that_serve_and_what_is_missing(environ, monkeypatch) -> None:
+    found = importlib.util.find_spec
+
+    def lines(*missing: str) -> dict[str, tuple[str, str]]:
+        hidden = lambda name, *rest: None if name in missing else found(name, *rest)  # noqa: E731
+        monkeypatch.setattr("kvtop.kernels.choice.importlib.util.find_spec", hidden)
+        kernels = [check for check in doctor.examine(environ) if check.name.startswith("kernels")]
+        return {check.name.removeprefix("kernels, "): (check.status, check.text) for check in kernels}
+
+    monkeypatch.setattr(doctor, "_capabilities", list)
+    monkeypatch.setattr(doctor, "_version", lambda package: "1.2.3")
+    assert lines() == {
+        "CPU": ("ok", "numba 1.2.3"),
+        "GPU": ("ok", "triton 1.2.3, for a machine with a GPU"),
+    }
+    assert lines("numba", "triton") == {
+        "CPU": ("note", "torch, slower: numba is not installed"),
+        "GPU": ("note", "triton is not installed"),
+    }
+    monkeypatch.setattr(doctor, "_capabilities", lambda: [(9, 0), (7, 5)])
+    assert lines() == {
+        "CPU": ("ok", "numba 1.2.3"),
+        "GPU 0": ("ok", "triton 1.2.3"),
+        "GPU 1": ("note", "torch, slower: triton needs compute capability 8.0, this GPU has 7.5"),
+    }
+    monkeypatch.setattr(doctor, "_version", lambda package: "1.2.3+cpu")
+    assert lines()["GPU 0"] == ("note", "triton 1.2.3+cpu, but this torch is built without CUDA")
 
 
 def test_torch_is_not_imported(environ) -> None:

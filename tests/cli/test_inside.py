@@ -21,6 +21,10 @@ def test_mixed_twice(kvtop):
             del line["timing"]
             blocks = line["blocks"]
             assert blocks["used"] + blocks["cached"] + blocks["free"] == blocks["total"]
+            assert 0 < line["kv_runs_read"] <= line["kv_blocks_read"]
+            # 6 layers x K and V x 2 heads x 32 numbers x 2 or 4 bytes for each token, at most 16 in a block.
+            per_token = line["kv_bytes_read"] / line["kv_blocks_read"] / 16
+            assert 0 < per_token <= 6 * 2 * 2 * 32 * 4
         runs.append(run)
     assert runs[0] == runs[1]
     assert len(runs[0]) == 200

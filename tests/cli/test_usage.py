@@ -25,6 +25,8 @@ WRONG = {
         "--memory-utilization",
         "--blocks",
     ),
+    "kernels without a model": ((*NONE, "--kernels", "numba"), "--kernels needs a model", ""),
+    "unknown kernels": (("run", "--kernels", "cutlass"), "cutlass", "triton"),
     "not a size": (("run", "--kv-memory", "much"), "much", "2GiB"),
     "no size at all": (("run", "--kv-memory", "0GiB"), "0GiB", "2GiB"),
     "no blocks": ((*NONE, "--blocks", "0"), "--blocks", ""),

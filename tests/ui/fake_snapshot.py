@@ -82,6 +82,7 @@ def freeze(session: FakeSession) -> snap.Snapshot:
             "swap",
             16,
             max_positions=2048,
+            kernels="numba",
         ),
         step=session.step,
         order=session.order,

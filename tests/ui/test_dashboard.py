@@ -111,13 +111,29 @@ async def test_what_is_not_published_is_absent(drive, session) -> None:
 async def test_header_names_the_source_and_the_speed(drive, session) -> None:
     async with drive(session, (160, 40)) as driven:
         head = driven.lines[0]
-        for word in ("inside-3m", "cpu bf16", "512 blocks × 16 tokens", "mixed", "seed 7", "24 KiB a block"):
+        for word in (
+            "inside-3m",
+            "cpu bf16 numba",
+            "512 blocks × 16 tokens",
+            "mixed",
+            "seed 7",
+            "24 KiB a block",
+        ):
             assert word in head
         assert "RUNNING" in head
         assert "20/s" in head
         session.current = ses.Status(ses.Phase.PAUSED, speed=0.0, elapsed_seconds=192.4)
         await driven.settle()
         assert "PAUSED  unbounded  00:03:12" in driven.lines[0]
+
+
+async def test_the_header_says_why_the_kernels_are_not_the_first_choice(drive, session) -> None:
+    source = session.published.source
+    note = "numba is not installed"
+    source = dataclasses.replace(source, kernels="torch", kernels_note=note)
+    session.published = dataclasses.replace(session.published, source=source)
+    async with drive(session, (120, 40)) as driven:
+        assert f"inside-3m · cpu bf16 torch · {note} · 512 blocks" in driven.lines[0]
 
 
 async def test_the_table_has_its_columns_and_dashes(drive, make_session) -> None:

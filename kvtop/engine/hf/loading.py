@@ -89,14 +89,11 @@ def _compile_in_a_child(network: PreTrainedModel) -> None:
     A process that compiled the kernel computes other last bits than one that loaded it, so a first run would
     sample other tokens than the next. If the child fails, this process compiles, and says what is wrong.
     """
-    config = network.config.get_text_config()
-    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    marker = compiled_marker(dim, str(network.dtype))
+    marker = compiled_marker(str(network.dtype))
     if marker is None or marker.exists():
         return
     code = (
-        "import torch; from kvtop.kernels.cpu.compile import compile_kernel; "
-        f"compile_kernel({dim}, {network.dtype})"
+        f"import torch; from kvtop.kernels.cpu.compile import compile_kernel; compile_kernel({network.dtype})"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], stdin=subprocess.DEVNULL, capture_output=True, check=False
