@@ -1,31 +1,30 @@
-"""Attention on a CPU: the Numba kernel for rows that decode, gather and SDPA for longer ones."""
+"""Attention on a CPU: one call of the Numba kernel a layer."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import torch
 
-from kvtop.kernels.cpu.paged_decode import workspace_size, write_and_decode
-from kvtop.kernels.gather_sdpa import GatherAttention
-from kvtop.kernels.packed import Array, PackedStep
-
-SHORT_ROW = 4
-"""Rows of at most this many tokens go through the decode kernel, each token as a query of its own: below
-that, gathering the blocks and calling SDPA costs more than reading them again."""
+from kvtop.kernels.cpu.paged_attention import workspace, write_and_attend
+from kvtop.kernels.packed import PackedStep
+from kvtop.kernels.protocol import Array
 
 _LIKE = {torch.float32: np.float32(0), torch.bfloat16: np.uint16(0)}
 
 
-class NumbaAttention(GatherAttention):
-    """As `GatherAttention`, with the K/V writes and the short rows done by Numba. float32 and bfloat16."""
+class NumbaAttention:
+    """K/V written, and decode and prefill done, by one kernel. float32 and bfloat16, on one thread."""
 
-    name = "numba paged decode + sdpa prefill"
+    name = "numba paged decode + prefill"
 
     def __init__(self) -> None:
-        self._workspace = np.empty(0, np.float32)
-        self._workspace_address = 0
+        self._kernel = write_and_attend()
+        self._memory = np.empty(0, np.uint8)
+        self._shape = (0, 0)
+        self._parts: tuple[int, ...] = ()
 
     def metadata(self, step: PackedStep) -> dict[str, Array]:
         """Nothing: the kernel reads the step's own arrays."""
@@ -34,24 +33,6 @@ class NumbaAttention(GatherAttention):
     def begin(self, step: PackedStep, uploaded: Mapping[str, torch.Tensor]) -> None:
         """Prepare for the layers of `step`. `uploaded` is not looked at."""
         self._step = step
-        self._device = torch.device("cpu")
-        self._masks = {}
-        self._tables = torch.from_numpy(step.tables.astype(np.int64))
-        counts = step.counts
-        short = counts <= SHORT_ROW
-        self._chunks = [int(row) for row in np.flatnonzero(~short)]
-        if self._chunks:
-            rows = step.token_rows()
-            self._queries = np.flatnonzero(short[rows])
-            self._rows = rows[self._queries]
-            self._seen = step.token_positions()[self._queries] + 1
-        elif len(step.slots) == len(step.lengths):
-            self._queries = self._rows = np.arange(len(step.lengths))
-            self._seen = step.lengths.astype(np.int64)
-        else:
-            self._queries = np.arange(len(step.slots))
-            self._rows = step.token_rows()
-            self._seen = step.token_positions() + 1
 
     def __call__(
         self,
@@ -63,7 +44,7 @@ class NumbaAttention(GatherAttention):
         scale: float,
         window: int,
     ) -> torch.Tensor:
-        """Write this layer's K/V, then attend; shapes as in `GatherAttention`. Changes the caches."""
+        """Write this layer's K/V, then attend; shapes as in `Attention`. Changes the caches."""
         heads, tokens, dim = query.shape
         _, kv_heads, block_size, _ = key_cache.shape
         dtype = key_cache.dtype
@@ -73,11 +54,10 @@ class NumbaAttention(GatherAttention):
         k_head, k_token, _ = key.stride()
         v_head, v_token, _ = value.stride()
         group = heads // kv_heads
-        if workspace_size(group, dim) > self._workspace.size:
-            self._workspace = np.empty(workspace_size(group, dim), np.float32)
-            self._workspace_address = self._workspace.ctypes.data
-        write_and_decode(dim)(
-            self._workspace_address,
+        if self._shape != (group, dim):
+            self._make_room(group, dim)
+        step = self._step
+        self._kernel(
             _LIKE[dtype],
             (
                 out.data_ptr(),
@@ -88,18 +68,23 @@ class NumbaAttention(GatherAttention):
                 value_cache.data_ptr(),
             ),
             (q_token, q_head, k_token, k_head, v_token, v_head),
-            (group, kv_heads, block_size),
-            self._step.slots,
-            self._queries,
-            self._rows,
-            self._seen,
-            self._step.tables,
-            np.float32(scale),
+            (group, kv_heads, block_size, dim, dtype.itemsize),
+            self._parts,
+            step.slots,
+            step.tables,
+            step.lengths,
+            step.starts,
+            np.float32(scale * math.log2(math.e)),
             window,
         )
-        for row in self._chunks:
-            self.attend_chunk(row, out, query, key_cache, value_cache, scale, window)
         return out
+
+    def _make_room(self, group: int, dim: int) -> None:
+        offsets, size = workspace(group, dim)
+        if self._memory.size < size + 63:
+            self._memory = np.empty(size + 63, np.uint8)
+        first = -(-self._memory.ctypes.data // 64) * 64
+        self._shape, self._parts = (group, dim), tuple(first + offset for offset in offsets)
 
 
 def _dense(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -1,7 +1,8 @@
-"""Compiling the Numba kernel ahead of its use, in a process of its own."""
+"""Compiling the Numba kernel ahead of its use, in a process of its own, and where the code is kept."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from pathlib import Path
@@ -9,26 +10,48 @@ from pathlib import Path
 import platformdirs
 import torch
 
+KERNEL = "paged_attention.py"
+SOURCES = (KERNEL, "microkernels.py", "vectors.py")
 
-def compiled_marker(dim: int, dtype: str) -> Path | None:
-    """The file that says that the kernel for this head dimension and type is in the cache folder; None where
-    nothing can be written. Its name changes with the kernel's source and Numba's version."""
-    from importlib.metadata import PackageNotFoundError, version
 
-    source = Path(__file__).with_name("paged_decode.py")
+def cache_folder() -> Path | None:
+    """Where Numba keeps machine code; None where nothing can be written."""
     folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(platformdirs.user_cache_dir("kvtop")) / "numba")
     try:
-        about = f"{source}{source.stat().st_mtime_ns}{version('numba')}{dim}{dtype}"
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return folder if os.access(folder, os.W_OK) else None
+
+
+@functools.cache
+def sources() -> str:
+    """A digest of the code that the kernel is made of: Numba's cache by itself looks at one file alone."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name in SOURCES:
+        digest.update(Path(__file__).with_name(name).read_bytes())
+    return digest.hexdigest()
+
+
+def compiled_marker(dtype: str) -> Path | None:
+    """The file that says that the kernel for this type is in the cache folder; None where nothing can be
+    written. Its name changes with the kernel's source and Numba's version."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    folder = cache_folder()
+    kernel = Path(__file__).with_name(KERNEL)
+    try:
+        about = f"{kernel}{kernel.stat().st_mtime_ns}{sources()}{version('numba')}{dtype}"
     except (OSError, PackageNotFoundError):
         return None
-    if not os.access(folder, os.W_OK):
-        return None
-    return folder / f"compiled-{hashlib.blake2b(about.encode(), digest_size=8).hexdigest()}"
+    return folder and folder / f"compiled-{hashlib.blake2b(about.encode(), digest_size=8).hexdigest()}"
 
 
-def compile_kernel(dim: int, dtype: torch.dtype) -> None:
-    """Run the kernel once on tensors of its own, so that its machine code is in the cache."""
+def compile_kernel(dtype: torch.dtype) -> None:
+    """Run the kernel once on tensors of its own, so that its machine code is in the cache.
+
+    Raises KeyError for a type that it is not made for.
+    """
     import numpy as np
 
     from kvtop.kernels.cpu.attention import NumbaAttention
@@ -38,6 +61,6 @@ def compile_kernel(dim: int, dtype: torch.dtype) -> None:
     ones = np.ones(1, np.int32)
     step = PackedStep(np.zeros(1, np.int64), np.zeros((1, 1), np.int32), ones, np.array([0, 1]), 1)
     attention.begin(step, {})
-    token = torch.zeros(1, 1, dim, dtype=dtype)
-    cache = torch.zeros(1, 1, 1, dim, dtype=dtype)
+    token = torch.zeros(1, 1, 1, dtype=dtype)
+    cache = torch.zeros(1, 1, 1, 1, dtype=dtype)
     attention(token, token, token, cache, cache.clone(), 1.0, 0)
