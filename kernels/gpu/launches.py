@@ -49,9 +49,9 @@ class Launch:
 
     @property
     def entry(self) -> tuple[Any, ...]:
-        """Launches that are alike in this use the same entry of the tables, about."""
+        """The same for launches whose configurations are found under the same key of the tables."""
         width = self.arguments.get("PADDED_DIM", self.arguments.get("DIM_TILE", 0))
-        return self.kernel.__name__, self.backend or "", width, "*fp32" in self.arguments.values()
+        return self.kernel.__name__, self.backend or "", width, self.arguments.get("key_cache") == "*fp32"
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -21,8 +21,8 @@ def everything() -> Iterator[tuple[Launch, str]]:
 
 
 def every_day() -> Iterator[tuple[Launch, str]]:
-    """One launch of each entry of the tables on one target: targets, types and the rest take turns. Every
-    second entry for AMD."""
+    """One launch of each entry of the tables on one target: targets, types and the rest take turns. For AMD
+    every third entry."""
     entries: dict[object, list[Launch]] = {}
     for launch in launches():
         entries.setdefault(launch.entry, []).append(launch)
@@ -30,7 +30,7 @@ def every_day() -> Iterator[tuple[Launch, str]]:
     for alike in entries.values():
         turn = next(turns[alike[0].backend or ""])
         launch = alike[(7 * turn) % len(alike)]
-        if launch.backend != "hip" or turn % 2 == 0:
+        if launch.backend != "hip" or turn % 3 == 0:
             yield launch, launch.targets[turn % len(launch.targets)]
 
 
