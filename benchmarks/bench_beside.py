@@ -66,7 +66,7 @@ def snapshot_share(frames: float) -> float:
         run.step()
         if step >= 200:
             began = time.thread_time()
-            observer.snapshot(source, figures=observer.figures(source))
+            observer.snapshot(source, figures=observer.figures())
             spent, number = spent + time.thread_time() - began, number + 1
     return frames * spent / number
 

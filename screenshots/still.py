@@ -70,7 +70,7 @@ class StillSession:
             if len(self._generated) > 1:
                 seconds = (len(self._generated) - 1) / STEPS_PER_SECOND
                 rates["tokens_per_second"] = (self._generated[-1] - self._generated[0]) / seconds
-            figures = self._observer.figures(self._source, **rates)
+            figures = self._observer.figures(**rates)
             self._snapshot = self._observer.snapshot(
                 self._source,
                 figures=figures,

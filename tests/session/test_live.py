@@ -157,16 +157,25 @@ def test_figures_and_reads_are_those_of_the_newest_step(at_step):
     assert isinstance(snapshot.trace[-1], StepEnded) and snapshot.trace[-1].step == 60
 
 
+class Constant:
+    """An attribute that stays as it is, whatever is assigned."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __get__(self, owner, kind):
+        return self.value
+
+    def __set__(self, owner, value):
+        pass
+
+
 def test_bytes_read_and_the_most_positions_are_known_with_a_model(at_step, monkeypatch):
     from kvtop.engine import null_runner
 
     info = null_runner.NullRunner().info._replace(bytes_per_block=24576, max_positions=2048, windows=(0, 64))
     monkeypatch.setattr(null_runner, "RunnerInfo", lambda **fields: info)
-    monkeypatch.setattr(
-        null_runner.NullRunner,
-        "reads",
-        property(lambda self: CacheReads(12345, 3, 2), lambda self, reads: None),
-    )
+    monkeypatch.setattr(null_runner.NullRunner, "reads", Constant(CacheReads(12345, 3, 2)), raising=False)
     snapshot = at_step(3, "four-drafts").snapshot()
     assert snapshot.source.max_positions == 2048 and snapshot.source.windowed
     assert snapshot.figures.kv_bytes_read == 12345

@@ -202,7 +202,7 @@ def test_bytes_read_are_what_the_runner_says(recorded, monkeypatch):
     recorded.engine.step()
     assert sum(read.tokens for read in seen(observer).reads) == 14
     assert observer.figures().kv_bytes_read is None
-    monkeypatch.setattr(recorded.runner, "reads", CacheReads(14 * 256, 4, 2))
+    monkeypatch.setattr(recorded.engine.runner, "reads", CacheReads(14 * 256, 4, 2))
     recorded.engine.step()
     assert observer.figures().kv_bytes_read == 14 * 256
     ended = seen(observer).trace[-1]

@@ -132,7 +132,7 @@ async def test_the_header_says_why_the_kernels_are_not_the_first_choice(drive, s
     note = "numba is not installed"
     source = dataclasses.replace(source, kernels="torch", kernels_note=note)
     session.published = dataclasses.replace(session.published, source=source)
-    async with drive(session, (120, 40)) as driven:
+    async with drive(session, (160, 40)) as driven:
         assert f"inside-3m · cpu bf16 torch · {note} · 512 blocks" in driven.lines[0]
 
 
