@@ -21,7 +21,7 @@ def runner_on(kit: Any, kernels: str, kind: str, **changes: Any) -> tuple[HFRunn
     if kernels == "triton":
         pytest.importorskip("triton")
         if torch.cuda.is_available():
-            pytest.skip("on a GPU Triton is not interpreted: test_plain_torch_path.py runs there")
+            pytest.skip("on a GPU Triton is not interpreted: test_full_house.py runs there")
     model = kit.tiny_model(kind, **changes)
     return prepare(model, None, f"tiny {kind}", CPU, lambda message, fraction: None, kernels), model
 
