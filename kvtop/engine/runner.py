@@ -72,7 +72,7 @@ class RunnerInfo(NamedTuple):
     device: str | None
     dtype: str | None
     attention: str | None
-    """The implementation chosen at run time, e.g. `numba paged decode + sdpa prefill`."""
+    """The implementation chosen at run time, e.g. `numba paged decode + prefill`."""
     bytes_per_block: int | None
     weight_bytes: int | None
     max_positions: int | None

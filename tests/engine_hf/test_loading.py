@@ -38,7 +38,7 @@ def test_folder_loads_and_says_what_it_is(kit: Any, folder: Path) -> None:
     runner = load_runner(str(folder), device="cpu", dtype="fp32", progress=lambda *what: said.append(what))
     info = runner.info
     assert (info.model, info.device, info.dtype) == ("tiny", "cpu", "fp32")
-    assert info.attention == "numba paged decode + sdpa prefill"
+    assert info.attention == "numba paged decode + prefill"
     assert (info.max_positions, info.vocabulary) == (256, kit.vocabulary)
     assert info.bytes_per_block is None
     assert runner.eos_token_ids == {7, 9}
