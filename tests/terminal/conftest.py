@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 30
+SECONDS = 60
 ROOT = Path(__file__).parents[2]
 KVTOP = f"{shlex.quote(sys.executable)} -m kvtop"
 
@@ -83,7 +83,7 @@ class Tmux:
         while time.monotonic() < end:
             if ready(text := self.text()):
                 return text
-            time.sleep(0.05)
+            time.sleep(0.02)
         raise AssertionError(f"not within {SECONDS} s:\n{text}")
 
     def wait_for(self, *words: str) -> str:

@@ -11,6 +11,18 @@ import pytest
 
 SGR_COLOUR = re.compile(r"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 
+PAGES = (
+    ("1", "Sequences"),
+    ("2", "2 cells = 1 block"),
+    ("3", "Block tables ("),
+    ("4", "Prefixes ("),
+    ("5", "Compare ("),
+    ("6", "Rates"),
+    ("7", "Kernel (no model)"),
+    ("F1", "Esc closes"),
+)
+"""The keys of the presets and of the help, each with a word that its picture has."""
+
 
 def full(size: tuple[int, int]):
     """Whether a screen is drawn whole: its frame's corners and the key bar are there."""
@@ -81,8 +93,10 @@ def test_a_paste_is_no_key(tmux, kvtop) -> None:
     terminal.run(kvtop)
     terminal.wait(full((80, 24)))
     terminal.paste("q2kyA\x03 ab\x1bq x\x1b[A q")
-    time.sleep(1.0)
-    text = terminal.wait(full((80, 24)))
+    terminal.type("F1")  # comes after the paste, so what it opens shows that the paste was taken
+    terminal.wait_for("Esc closes")
+    terminal.type("Escape")
+    text = terminal.wait(lambda text: full((80, 24))(text) and "Esc closes" not in text)
     assert "Sequences" in text
     terminal.type("q")
     terminal.wait_for("code=0=")
@@ -106,15 +120,7 @@ def test_without_colour_there_is_no_colour_code(tmux, kvtop) -> None:
     terminal.run(kvtop)
     terminal.wait(full((80, 24)))
     terminal.type("Down", "Down")
-    for key, word in (
-        ("2", "Blocks"),
-        ("3", "tables"),
-        ("4", "refixes"),
-        ("5", "ompare"),
-        ("6", "Rates"),
-        ("7", "ernel"),
-        ("F1", "Help"),
-    ):
+    for key, word in PAGES:
         terminal.type(key)
         terminal.wait_for(word)
         styled = "\n".join(terminal.lines(styled=True))
@@ -126,10 +132,9 @@ def test_where_the_encoding_is_poor_the_picture_is_ascii(tmux, kvtop, charset) -
     terminal = tmux((100, 30), LC_ALL=charset)
     terminal.run(kvtop)
     terminal.wait(full((100, 30)))
-    for key in ("1", "2", "3", "4", "5", "6", "7", "F1"):
+    for key, word in PAGES:
         terminal.type(key)
-        time.sleep(0.4)
-        text = terminal.text()
+        text = terminal.wait_for(word)
         assert text.isascii(), sorted(set(text) - set(map(chr, range(128))))
     terminal.type("Escape")
     terminal.wait(lambda text: "Help -" not in text)
@@ -156,8 +161,10 @@ def test_preset_and_borders_survive_a_restart(tmux, kvtop) -> None:
     terminal = tmux((120, 36))
     terminal.run(kvtop)
     before = terminal.wait(full((120, 36)))
-    terminal.type("C-Right", "C-Right")
-    moved = terminal.wait(lambda text: full((120, 36))(text) and _border(text) != _border(before))
+    terminal.type("C-Right")
+    once = terminal.wait(lambda text: full((120, 36))(text) and _border(text) != _border(before))
+    terminal.type("C-Right")
+    moved = terminal.wait(lambda text: full((120, 36))(text) and _border(text) != _border(once))
     terminal.type("3")
     terminal.wait(lambda text: "Sequences" not in text and "tables" in text)
     terminal.type("q")
