@@ -2,15 +2,65 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Callable
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+import textual.app
+import textual.pilot
+from textual._wait import wait_for_idle
 
 from kvtop.ui.app import KvtopApp
 from tests.ui.fake_session import FakeSession
+
+QUIET_ROUNDS = 4
+"""So many times in a row nothing is ready to run: what a thread or a pipe hands over comes a round later."""
+
+
+async def nothing_left_to_run(min_sleep: float = 0, max_sleep: float = 1) -> None:
+    """Wait until the loop has run everything that was ready, and what that made ready.
+
+    Textual's own `wait_for_idle` sleeps 20 ms and looks whether the process used little of the processor
+    meanwhile: that is most of the time of these tests, and on a busy machine a process that had no turn looks
+    as idle as one that is done. It is still asked where a thread works beside the loop or something moves.
+    """
+    loop = asyncio.get_running_loop()
+    app = textual.app.active_app.get()
+    beside = any(thread.name.startswith(("asyncio_", "kvtop")) for thread in threading.enumerate())
+    if beside or app.animator._animations or app.animator._scheduled:
+        await wait_for_idle(min_sleep, max_sleep)
+        return
+    end = time.monotonic() + max_sleep
+    quiet = 0
+    while quiet < QUIET_ROUNDS and time.monotonic() < end:
+        await asyncio.sleep(0)
+        quiet = 0 if loop._ready or frame_is_due(app) else quiet + 1
+
+
+def frame_is_due(app: KvtopApp) -> bool:
+    """Draw now what Textual puts off to its next frame, or hand on a new size; whether there was any."""
+    if app._resize_timer is not None:
+        app._check_resize()
+        return True
+    for screen in app._screen_stack:
+        if screen._update_timer._active.is_set():
+            screen._on_timer_update()
+            return True
+    return False
+
+
+@pytest.fixture(scope="session", autouse=True)
+def pilots_wait_for_the_loop() -> Iterator[None]:
+    """A pilot's pauses end when nothing is left to run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(textual.pilot, "wait_for_idle", nothing_left_to_run)
+        patch.setattr(textual.app, "wait_for_idle", nothing_left_to_run)
+        yield
 
 
 @pytest.fixture
