@@ -43,11 +43,3 @@ def test_greedy_tokens_equal_generate_on_more_models(
     kit: Any, runner_of: Any, kind: str, block_size: int, chunk: int
 ) -> None:
     check(kit, kind, runner_of(kind), block_size, chunk)
-
-
-def test_plain_torch_path_gives_the_same_tokens(kit: Any) -> None:
-    from kvtop.kernels.gather_sdpa import GatherAttention
-
-    runner = kit.tiny_runner("Mistral")
-    runner._attention = GatherAttention()
-    check(kit, "Mistral", runner, block_size=4, chunk=7)
