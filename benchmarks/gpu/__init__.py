@@ -1,0 +1,1 @@
+"""The parts of `gpu_check.py`: each is a module with `run(session)`."""
