@@ -46,7 +46,7 @@ class TritonMover:
         """Swaps beside the current stream, then copies on it, after the swaps. Changes both pools."""
         launches = _launches(moves)
         sizes = [len(group) for _, groups in launches for group in groups]
-        waves_left = iter(uploaded[PAIRS].split(sizes) if sizes else ())
+        waves_left = iter(uploaded[PAIRS].split(sizes) if sizes else ())  # type: ignore[no-untyped-call]
         for kind, groups in launches:
             if kind == "copy":
                 self.settle()
@@ -74,7 +74,7 @@ class TritonMover:
             yield
             return
         if self._stream is None:
-            self._stream = torch.cuda.Stream(device)
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(self._stream):
             yield
