@@ -166,12 +166,13 @@ def prefill_tile(
     # A power of two of rows need not be whole queries, nor the queries fill the tile.
     used = (in_tile < QUERIES) & (in_tile + first <= last) & (in_group < GROUP)
     asking = tl.minimum(first + in_tile, last)  # rows without a query see what the last one sees
-    head = kv_head * GROUP + in_group
-    token = row_start + first_query + in_tile
     column = tl.arange(0, PADDED_DIM)
-    real = used[:, None] & (column < DIM)[None, :]
     kind: tl.constexpr = key_cache.dtype.element_ty
-    q_rows = query + (token * query_token_stride + head * query_head_stride)[:, None]
+    # 64 bits up to the tile, 32 within: these live through the loops in every thread's registers.
+    token = row_start + first_query
+    head = kv_head.to(tl.int64) * GROUP
+    q_rows = query + token * query_token_stride + head * query_head_stride
+    q_rows += (in_tile * query_token_stride + in_group * query_head_stride)[:, None]
     q_low, q_high = load_queries(q_rows, used[:, None], kind, DIM, PADDED_DIM, HALVES)
 
     # Tiles of the context, from the first that any query sees: some on the window's edge that not all see,
@@ -220,5 +221,7 @@ def prefill_tile(
         peak, total, acc = fold(scores, values, peak, total, acc, PRECISION, True)
 
     acc = acc / tl.where(total == 0.0, 1.0, total)[:, None]
-    place = (token * out_token_stride + head * out_head_stride)[:, None] + column[None, :]
-    tl.store(out + place, acc.to(out.dtype.element_ty), mask=real)
+    out_rows = out + token * out_token_stride + head * out_head_stride
+    out_rows += (in_tile * out_token_stride + in_group * out_head_stride)[:, None]
+    real = used[:, None] & (column < DIM)[None, :]
+    tl.store(out_rows + column[None, :], acc.to(out.dtype.element_ty), mask=real)
