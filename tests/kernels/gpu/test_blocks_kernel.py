@@ -140,10 +140,10 @@ def test_host_memory_that_is_not_pinned_is_refused() -> None:
 
 # -- the mover --------------------------------------------------------------------------------------------
 
-PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=6)
+PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(st.builds(Moves, PAIRS, PAIRS, PAIRS), min_size=1, max_size=2))
 def test_moves_as_if_in_order(steps) -> None:
     pools = []
