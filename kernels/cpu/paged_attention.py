@@ -6,8 +6,8 @@ contiguous. Queries walk the block table in tiles of `TILE` tokens with an onlin
 read keys and values where they lie. More rows share a tile: its keys are transposed and its values widened
 once, in float32, and the products are computed block by block in registers.
 
-What a query gives depends on its own sequence and on how many tokens of it the step holds, to the last bit:
-tiles begin at multiples of `TILE`, sums run in the order of the tokens, and what a query must not see is
+What a query gives depends on its own sequence alone, to the last bit, and on whether the step holds few rows
+of it: tiles begin at multiples of `TILE`, sums run in the order of the tokens, and what a query must not see is
 neither scored for it nor multiplied by 0.
 
 Nothing here runs in parallel: Numba's OpenMP layer would change torch's number of threads for the whole
@@ -33,7 +33,7 @@ from kvtop.kernels.cpu.microkernels import ROWS, TILE
 from kvtop.kernels.cpu.vectors import LANES
 
 FEW_ROWS = 8
-"""Up to so many rows read a tile where it lies; more of them repay transposing it."""
+"""Up to so many rows of a sequence, queries times heads, read a tile where it lies; more repay transposing it."""
 
 TILE_ROWS = 128
 """Rows that share a tile, unless one token alone has more query heads for each KV head."""
@@ -131,10 +131,20 @@ def _weigh(few: Any, rows: Any, begin: Any, end: Any, at: Any, near: Any, key_ca
 
 @njit(error_model="numpy")  # type: ignore[untyped-decorator]
 def _attend_to_tile(
-    rows: Any, group: Any, position: Any, window: Any, dim: Any, tile: Any, near: Any, cache: Any, like: Any
+    few: Any,
+    rows: Any,
+    group: Any,
+    position: Any,
+    window: Any,
+    dim: Any,
+    tile: Any,
+    near: Any,
+    cache: Any,
+    like: Any,
 ) -> None:
     """Bring some rows up to date with a tile. Row r is a query, `position + r // group` tokens into it.
 
+    few: they read keys and values where they lie.
     tile: addresses of the rows' queries, sums, states and scores, and of the tile's keys and values.
     near: addresses of the tile's places, the next tile's, and those of the values when they are widened.
     cache: addresses of one head's keys and values, and of a float32 1.
@@ -145,7 +155,6 @@ def _attend_to_tile(
     chunks, tail = dim // LANES, dim % LANES
     padded = chunks + (1 if tail > 0 else 0)
     wide = padded * LANES * 4
-    few = rows <= FEW_ROWS
     from_token, _ = _span(position, window)
     _, to_token = _span(position + (rows - 1) // group, window)
     from_vector, to_vector = from_token // LANES, -(-to_token // LANES)
@@ -223,7 +232,9 @@ def _attend(
     most = max(np.int64(1), np.int64(TILE_ROWS) // group)
     for row in range(lengths.size):
         table = tables[row]
-        stored = np.int64(lengths[row]) - (starts[row + 1] - starts[row])
+        tokens = starts[row + 1] - starts[row]
+        stored = np.int64(lengths[row]) - tokens
+        few = tokens * group <= FEW_ROWS
         for first_query in range(starts[row], starts[row + 1], most):
             count = min(most, starts[row + 1] - first_query)
             position = stored + first_query - starts[row]
@@ -249,7 +260,7 @@ def _attend(
                         _find(ahead, table, first + TILE, begin, end, shape)
                     tile = (queries, sums, states, scores, keys, values)
                     near = (now, ahead, wide_places)
-                    _attend_to_tile(rows, group, position - first, window, dim, tile, near, cache, like)
+                    _attend_to_tile(few, rows, group, position - first, window, dim, tile, near, cache, like)
                     first += TILE
                     now, ahead = ahead, now
                 for r in range(rows):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +14,9 @@ import pytest
 import torch
 
 from kvtop.kernels.cpu.attention import NumbaAttention
+from kvtop.kernels.cpu.paged_attention import FEW_ROWS
 from kvtop.kernels.gather_sdpa import GatherAttention
+from kvtop.kernels.packed import PackedStep
 from tests.kernels.cases import Case, make_case
 
 KINDS = [NumbaAttention, GatherAttention]
@@ -25,9 +32,9 @@ def check(case: Case, kind: Any, window: int = 0) -> None:
 
 
 def edges(block_size: int) -> list[int]:
-    """Lengths around block edges and around the tile of the decode kernel."""
+    """Lengths around the edges of blocks, of vectors and of the kernel's tiles of 64 tokens."""
     near = {1, block_size - 1, block_size, block_size + 1, 2 * block_size, 3 * block_size + 2}
-    return sorted(length for length in near | {7, 8, 9, 31, 32, 33, 70} if length > 0)
+    return sorted(length for length in near | {7, 8, 9, 15, 17, 63, 64, 65, 130} if length > 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -40,10 +47,34 @@ def test_decode_at_block_edges(kind: Any, dtype: torch.dtype, block_size: int) -
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
-    ("group", "kv_heads", "dim"), [(1, 1, 5), (1, 3, 64), (7, 1, 64), (4, 2, 16), (3, 5, 16)]
+    ("group", "kv_heads", "dim"),
+    [(1, 1, 5), (1, 3, 64), (7, 1, 64), (4, 2, 16), (3, 5, 16), (9, 1, 33), (130, 1, 32)],
 )
-def test_decode_of_any_shape(kind: Any, dtype: torch.dtype, group: int, kv_heads: int, dim: int) -> None:
-    check(make_case([(5, 1), (40, 1), (1, 1)], 4, group, kv_heads, dim, dtype), kind)
+def test_heads_of_any_number(kind: Any, dtype: torch.dtype, group: int, kv_heads: int, dim: int) -> None:
+    check(make_case([(5, 1), (40, 1), (1, 1), (70, 7)], 4, group, kv_heads, dim, dtype), kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dim", [32, 64, 80, 96, 128, 192, 256])
+def test_heads_of_any_dimension(kind: Any, dtype: torch.dtype, dim: int) -> None:
+    case = make_case([(40, 1), (65, 1), (70, 2), (100, 45)], 16, 3, 1, dim, dtype)
+    case.scale = dim**-0.5
+    check(case, kind)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("block_size", [1, 3, 16, 256])
+@pytest.mark.parametrize(("group", "kv_heads"), [(1, 2), (3, 1), (12, 1)])
+def test_full_grid(kind: Any, dtype: torch.dtype, block_size: int, group: int, kv_heads: int) -> None:
+    rows = [(length, count) for length in edges(block_size) for count in (1, 3, 44) if count <= length]
+    for dim in (32, 64, 80, 96, 128, 192, 256):
+        for window in (0, 1, 64):
+            case = make_case(rows, block_size, group, kv_heads, dim, dtype, seed=dim + window)
+            case.scale = dim**-0.5
+            check(case, kind, window)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,9 +86,10 @@ def test_prefill_chunks_beside_decodes(kind: Any, block_size: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("window", [1, 3, 8, 31, 32, 33, 1000])
+@pytest.mark.parametrize("window", [1, 3, 16, 33, 64, 65, 1000])
 def test_sliding_window(kind: Any, window: int) -> None:
-    check(make_case([(45, 1), (40, 12), (3, 3), (2, 1), (70, 2), (64, 64)], 4), kind, window)
+    rows = [(45, 1), (40, 12), (3, 3), (2, 1), (70, 2), (64, 64), (150, 1), (160, 90)]
+    check(make_case(rows, 4), kind, window)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -113,6 +145,59 @@ def test_only_the_slots_of_the_step_are_written(kind: Any) -> None:
         assert torch.equal(torch.nan_to_num(cache, nan=-7.0), torch.nan_to_num(old, nan=-7.0))
 
 
+def test_a_prompt_in_pieces_is_the_prompt_in_one() -> None:
+    """To the last bit, whatever the pieces, as long as each has rows enough to share tiles."""
+    case = make_case([(150, 150)], 4)
+    for window in (0, 40):
+        whole = case.run(NumbaAttention(), window)
+        case.key_cache[:], case.value_cache[:] = float("nan"), float("nan")
+        for begin, end in ((0, 33), (33, 40), (40, 107), (107, 150)):
+            assert (end - begin) * 3 > FEW_ROWS
+            got = piece(case, 0, begin, end).run(NumbaAttention(), window)
+            assert (got == whole[begin:end]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_row_alone_gives_what_it_gives_in_company(dtype: torch.dtype) -> None:
+    case = make_case([(9, 9), (70, 1), (17, 6), (150, 133), (8, 4), (1, 1), (130, 2)], 4, dtype=dtype)
+    for window in (0, 40):
+        together = case.run(NumbaAttention(), window)
+        for row, count in enumerate(case.step.counts):
+            first = case.step.starts[row]
+            alone = piece(case, row, 0, int(count)).run(NumbaAttention(), window)
+            assert (alone == together[first : first + count]).all()
+
+
+def piece(case: Case, row: int, begin: int, end: int) -> Case:
+    """Tokens begin .. end - 1 of those that one row has in the step, over the same caches."""
+    step = case.step
+    first = int(step.starts[row])
+    span = slice(first + begin, first + end)
+    length = step.lengths[row] - step.counts[row] + end
+    one = PackedStep(
+        slots=step.slots[span],
+        tables=step.tables[row : row + 1],
+        lengths=np.array([length], np.int32),
+        starts=np.array([0, end - begin]),
+        block_size=step.block_size,
+    )
+    return replace(
+        case, step=one, query=case.query[:, span], key=case.key[:, span], value=case.value[:, span]
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_query_feels_a_later_token(dtype: torch.dtype) -> None:
+    """Not even a NaN, in the same tile, block and group of rows."""
+    case = make_case([(66, 66), (40, 2)], 4, dtype=dtype)
+    clean = case.run(NumbaAttention())
+    broken = [7, 30, 65, 67]
+    case.key[:, broken], case.value[:, broken] = float("nan"), float("nan")
+    got = case.run(NumbaAttention())
+    assert (got[:7] == clean[:7]).all() and np.isnan(got[7:66]).all()
+    assert (got[66] == clean[66]).all() and np.isnan(got[67]).all()
+
+
 def test_scores_far_apart_neither_overflow_nor_vanish() -> None:
     case = make_case([(40, 1), (70, 1)], 4)
     case.query *= 200.0
@@ -145,3 +230,38 @@ def test_halves_round_as_torch_does() -> None:
     got = case.run(NumbaAttention())
     exact = case.expected()
     assert (got == torch.from_numpy(exact).float().bfloat16().double().numpy()).all()
+
+
+def in_a_child(code: str, **environment: str) -> str:
+    """What a new process prints."""
+    inherited = {name: value for name, value in os.environ.items() if name != "NUMBA_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=inherited | environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_the_threads_of_torch_stay_as_they_are() -> None:
+    code = """
+import torch
+torch.set_num_threads(2)
+from kvtop.kernels.cpu.compile import compile_kernel
+compile_kernel(torch.float32)
+print(torch.get_num_threads())
+"""
+    assert in_a_child(code, OMP_NUM_THREADS="2", MKL_NUM_THREADS="2") == "2"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_compiled_and_loaded_code_compute_the_same_bits(dtype: str, tmp_path: Path) -> None:
+    code = f"""
+import hashlib, torch
+from kvtop.kernels.cpu.attention import NumbaAttention
+from tests.kernels.cases import make_case
+case = make_case([(9, 9), (70, 1), (150, 133), (130, 2)], 4, dtype=torch.{dtype})
+print(hashlib.sha256(case.run(NumbaAttention()).tobytes()).hexdigest())
+"""
+    cold, warm = (in_a_child(code, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert list(tmp_path.rglob("*.nbi"))
+    assert cold == warm
