@@ -41,8 +41,8 @@ PARTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "batch": (60, ("click", *KVTOP)),
     "step": (45, KVTOP),
 }
-GRACE_S = 45
-"""How long a part that does not look at the clock may go on after the end."""
+RESERVE = 0.06
+"""Of the time: for what a part that looks at the clock has begun already."""
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -62,6 +62,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     unknown = [part for part in chosen.parts if part not in PARTS]
     if unknown:
         parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    if not chosen.json.resolve().parent.is_dir():
+        parser.error(f"--json {chosen.json}: there is no folder {chosen.json.resolve().parent}")
     if chosen.minutes <= 0:
         parser.error("--minutes must be above 0")
     return chosen
@@ -122,17 +124,18 @@ class Check:
         self.session = session
         self.chosen = chosen
         self.began = time.monotonic()
-        self.clock = Clock(chosen.minutes * 60)
+        self.clock = Clock(chosen.minutes * 60 * (1 - RESERVE))
         self.machine = describe(session.device)
         self.child = chosen.child
 
     def run(self) -> None:
         """All parts; the report is written after each, so that little is lost when one hangs."""
+        from gpu.children import START_S
         from gpu.report import print_machine, print_report
 
         if not self.child:
             print_machine(self.machine)
-        watch = threading.Timer(self.clock.left + GRACE_S, self._give_up)
+        watch = threading.Timer(self.chosen.minutes * 60 + (START_S if self.child else 0), self._give_up)
         watch.daemon = True
         watch.start()
         parts: list[str] = self.chosen.parts
@@ -203,7 +206,7 @@ class Check:
     # -- other processes ----------------------------------------------------------------------------------
 
     def _processes(self) -> int:
-        return int(self.chosen.processes or max(1, min(8, (os.cpu_count() or 1) // 2)))
+        return int(self.chosen.processes or max(1, min(12, (os.cpu_count() or 1) * 3 // 4)))
 
     def _in_processes(self, part: str) -> None:
         """Compiling is most of the time, so several processes check at once; one that dies takes its share
@@ -238,7 +241,9 @@ class Check:
 
     def _give_up(self) -> None:
         """In a thread of its own: a part hangs, and cannot be stopped but with the process."""
-        self.session.fail(f"{self.part}: still at it {GRACE_S} s after the end: stopped")
+        self.session.fail(f"{self.part}: still at it after {self.chosen.minutes:g} minutes: stopped")
+        for process in self.session.processes:
+            process.kill()
         self.write()
         sys.stdout.flush()
         os._exit(1)

@@ -13,6 +13,9 @@ from typing import Any
 from gpu.model import random_llama, scenario
 from gpu.session import ROOT, Session, say
 
+LEAST_S = 20
+"""That a run gets, whatever is left: a model takes some seconds to load."""
+
 
 def run(session: Session) -> None:
     sequences, prompt, steps = (64, 512, 160) if session.cuda else (3, 20, 8)
@@ -26,29 +29,33 @@ def run(session: Session) -> None:
     if not session.cuda:
         command += ["--dtype", "fp32", "--kernels", "torch"]  # compiles nothing
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
+        cwd=session.temporary,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    session.processes.append(process)
     try:
-        done = subprocess.run(
-            command,
-            env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},
-            cwd=session.temporary,
-            capture_output=True,
-            text=True,
-            timeout=max(20.0, session.clock.left),
-            check=False,
-        )
+        out, said = process.communicate(timeout=max(LEAST_S, session.clock.left))
     except subprocess.TimeoutExpired as error:
+        process.kill()
+        process.communicate()
         session.leave_out(f"kvtop run --batch: not done after {error.timeout:.0f} s")
         return
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())[-400:]
-        session.fail(f"kvtop run --batch exits {done.returncode}: {said}")
+    if process.returncode != 0:
+        why = " ".join((said or out).split())[-400:]
+        session.fail(f"kvtop run --batch exits {process.returncode}: {why}")
         return
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    lines = [json.loads(line) for line in out.splitlines()]
     if len(lines) != steps:
         session.fail(f"kvtop run --batch -n {steps} wrote {len(lines)} lines")
         return
     session.figures |= {"sequences": sequences, "prompt_tokens": prompt, "steps": steps}
-    for line in done.stderr.splitlines():
+    for line in said.splitlines():
         say(line)  # such as which kernels run instead
     found = decoding_figures(lines, sequences)
     if not found:

@@ -120,8 +120,11 @@ def make_case(
     key, value = (cache[slots // block_size, :, slots % block_size].clone() for cache in caches)
     tokens = int(step.starts[-1])
     query = torch.randn(tokens, kv_heads * group, dim, generator=generator, device=device, dtype=dtype)
-    on_device = (torch.from_numpy(array).to(device) for array in (step.tables, step.lengths, step.starts))
-    return Case(step, query, key, value, caches[0], caches[1], *on_device, dim**-0.5, window)
+    tables, lengths, starts = (
+        torch.from_numpy(array).to(device) for array in (step.tables, step.lengths, step.starts)
+    )
+    stored = key, value, caches[0], caches[1]
+    return Case(step, query, *stored, tables, lengths, starts, dim**-0.5, window)
 
 
 def _layout(

@@ -29,8 +29,9 @@ class Child:
         if check.session.quick:
             command.append("--quick")
         self._process = subprocess.Popen(
-            command, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+            command, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
         )
+        self._session.processes.append(self._process)
 
     def collect(self) -> None:
         """Wait, print what it said, and take over what it found."""

@@ -19,10 +19,18 @@ from kvtop.kernels.gpu import paged_prefill as prefilling
 from kvtop.kernels.gpu.attention import TritonAttention
 from kvtop.kernels.gpu.configs import decode_config
 from kvtop.kernels.gpu.decode_plan import DecodePlan, plan_decode
-from kvtop.kernels.protocol import HeadShape
+from kvtop.kernels.protocol import Attention, HeadShape
 from kvtop.kernels.upload import upload
 
 KV_HEADS = 2
+Numbers = tuple[int, ...]
+QUICK: tuple[Numbers, Numbers, Numbers] = (64, 128), (1, 16, 256), (1, 8)
+GRID: tuple[Numbers, Numbers, Numbers] = (
+    (128, 64, 32, 256, 96, 80, 192, 160),
+    (16, 1, 128, 7, 256, 64, 24),
+    (1, 8, 3, 7, 16, 20, 71),
+)
+"""Head dims, block sizes, query heads of a KV head."""
 FAR_BLOCKS = 140_000
 """Of 16 slots x 8 heads x 128: more than 2^31 elements in each cache."""
 
@@ -50,12 +58,9 @@ def trials(session: Session) -> list[Trial]:
     """The most telling first: when time runs out, the rest is left out."""
     attention = ("paged_decode", "paged_prefill", "attention")
     if not session.cuda:
-        few = [Trial(kernel, dtype, 32, 2, 4) for kernel in attention for dtype in ("fp32", "bf16")]
-        return [Trial("reference", "fp32", 32, 2, 4), *few, Trial("store", "fp32"), Trial("moves", "bf16")]
-    dims, blocks, groups = (64, 128), (1, 16, 256), (1, 8)
-    if not session.quick:
-        dims, blocks = (128, 64, 32, 256, 96, 80, 192, 160), (16, 1, 128, 7, 256, 64, 24)
-        groups = (1, 8, 3, 7, 16, 20, 71)
+        few = [Trial(kernel, "fp32", 32, 2, 4) for kernel in ("paged_decode", "reference", *attention[1:])]
+        return [*few, Trial("paged_decode", "bf16", 32, 2, 4), Trial("store", "fp32"), Trial("moves", "bf16")]
+    dims, blocks, groups = QUICK if session.quick else GRID
     types = ("bf16", "fp32", "fp16")
     chosen = [Trial("reference", "fp32", 64, 3, 5)]
     chosen += [Trial(kernel, dtype) for kernel in ("store", "moves") for dtype in types]
@@ -126,12 +131,12 @@ def check_reference(trial: Trial, session: Session) -> Errors:
     """The definition that the others are compared with, against the one that reads as it is defined."""
     for window in (0, 6):
         case = _case(trial, session, [(21, 1), (17, 6), (40, 11)], window)
-        caches = [cache.double().cpu().numpy() for cache in (case.key_cache, case.value_cache)]
+        keys, values = (cache.double().cpu().numpy() for cache in (case.key_cache, case.value_cache))
         query, step = case.query.double().cpu().numpy(), case.step
         pairs = zip(step.token_rows(), step.token_positions(), strict=True)
         slow = np.stack(
             [
-                reference.attend(query[t], *caches, step.tables[row], int(position), case.scale, window)
+                reference.attend(query[t], keys, values, step.tables[row], int(position), case.scale, window)
                 for t, (row, position) in enumerate(pairs)
             ]
         )
@@ -141,7 +146,7 @@ def check_reference(trial: Trial, session: Session) -> Errors:
 def check_decode(trial: Trial, session: Session) -> Errors:
     size = DTYPES[trial.dtype].itemsize
     tile = decode_config(trial.dim, trial.group, size, decoding.BACKEND).tile
-    lengths = edges(session, trial.block_size, tile)
+    lengths = edges(session, trial.block_size, tile)[::-1]  # the others share the first one's blocks
     whole = -(-max(lengths) // tile) * tile
     for window in (0, 5, 300) if session.cuda else (0, 5):
         case = _case(trial, session, [(length, 1) for length in lengths], window)
@@ -174,6 +179,7 @@ def check_prefill(trial: Trial, session: Session) -> Errors:
     rows = [(7, 7), (9, 2), (2 * trial.block_size, trial.block_size)]
     if session.cuda:
         rows += [(1, 1), (queries, queries), (queries + 1, queries + 1), (777, 130), (700, 64), (1025, 1025)]
+    rows.sort(key=lambda row: row[1] - row[0])  # the longest prefix first: others share its blocks
     for window in (0, 4, 200) if session.cuda else (0, 4):
         case = _case(trial, session, rows, window)
         tiles = prefilling.prefill_tiles(case.step.counts, queries)
@@ -193,9 +199,9 @@ def check_prefill(trial: Trial, session: Session) -> Errors:
 
 def check_attention(trial: Trial, session: Session) -> Errors:
     """What the engine calls: store, decode and prefill of one step, and against plain torch."""
-    rows = [(19, 1), (5, 5), (1, 1), (33, 1), (24, 7)]
+    rows = [(19, 1), (5, 5), (24, 7)]
     if session.cuda:
-        rows += [(2048, 1), (1500, 400), (900, 900), (3000, 1)]
+        rows += [(1, 1), (33, 1), (2048, 1), (1500, 400), (900, 900), (3000, 1)]
     heads = HeadShape(KV_HEADS, trial.group, trial.dim)
     triton = TritonAttention(session.device, heads, DTYPES[trial.dtype])
     for window in (0, 6):
@@ -203,11 +209,13 @@ def check_attention(trial: Trial, session: Session) -> Errors:
         expected = case.expected()
         stored = case.key_cache.clone(), case.value_cache.clone()
         outs = []
-        for attention in (triton, GatherAttention()):
+        both: tuple[Attention, Attention] = triton, GatherAttention()
+        for attention in both:
             _forget(case)
             attention.begin(case.step, upload(attention.metadata(case.step), session.device))
-            new = (tensor.transpose(0, 1) for tensor in (case.query, case.key, case.value))
-            outs.append(attention(*new, case.key_cache, case.value_cache, case.scale, window))
+            query, key, value = (tensor.transpose(0, 1) for tensor in (case.query, case.key, case.value))
+            caches = case.key_cache, case.value_cache
+            outs.append(attention(query, key, value, *caches, case.scale, window))
             pairs = zip((case.key_cache, case.value_cache), stored, strict=True)
             if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs):
                 yield f"what {attention.name} stored, window {window}", float("inf")

@@ -7,6 +7,7 @@ the L2 cache in all, so that they come from memory; the two kernels of a split c
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,7 @@ GRID = (
 )
 TINY = ((2, 20), (1, 40))
 OTHER_BLOCK_SIZES = (1, 128)
+HOST_CALLS = 40
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def run(session: Session) -> None:
     store = _store(session)
     cases: list[dict[str, Any]] = []
     session.figures["cases"] = cases
-    grid = GRID if session.cuda else TINY
+    grid: Sequence[tuple[int, int]] = GRID if session.cuda else TINY
     if session.quick and session.cuda:
         grid = GRID[:6]
     for done, (batch, tokens) in enumerate(grid):
@@ -110,6 +112,8 @@ def run(session: Session) -> None:
         if done == 0:  # the shape that the budget is about
             _beside(session, store, batch, tokens, peak)
     _conclude(session, cases)
+    if session.clock.left:
+        _others(session, store, *grid[0], peak)
 
 
 def _store(session: Session) -> Store:
@@ -209,34 +213,66 @@ def _check(
 
 
 def _beside(session: Session, store: Store, batch: int, tokens: int, peak: float | None) -> None:
-    """At one shape: blocks in order, blocks of other sizes, and what other libraries offer."""
+    """At one shape: blocks in order, blocks of other sizes, and the host's part."""
     query = torch.randn(batch, store.kv_heads * store.group, store.dim, device=session.device)
     query = query.to(store.keys.dtype)
-    size = batch * tokens * store.token_bytes
-
-    def note(name: str, what: str, seconds: float | None) -> None:
-        if seconds is not None and peak is not None:
-            session.figures[f"{name}_us"] = seconds * 1e6
-            session.figures[f"{name}_share_of_copy"] = size / seconds / peak
-            say(f"... {what}", f"{seconds * 1e6:.1f} us, {size / seconds / peak:.0%} of a copy")
-
+    shape = batch, tokens, store
     calls = _calls(session, store, query, tokens, BLOCK_SIZE, scattered=False)[0]
-    note("blocks_in_order", "its blocks in order", seconds_per_call(calls, session.device))
+    seconds = seconds_per_call(calls, session.device)
+    _note(session, "blocks_in_order", "... its blocks in order", seconds, shape, peak)
     for block_size in OTHER_BLOCK_SIZES:
         calls = _calls(session, store, query, tokens, block_size)[0]
         seconds = seconds_per_call(calls, session.device)
-        note(f"block_size_{block_size}", f"blocks of {block_size}", seconds)
-    tables = _calls(session, store, query, tokens, BLOCK_SIZE)[1]
+        _note(session, f"block_size_{block_size}", f"... blocks of {block_size}", seconds, shape, peak)
+    _host(session, calls)
+
+
+def _note(
+    session: Session,
+    name: str,
+    what: str,
+    seconds: float | None,
+    shape: tuple[int, int, Store],
+    peak: float | None,
+) -> None:
+    batch, tokens, store = shape
+    if seconds is None or peak is None:
+        return
+    share = batch * tokens * store.token_bytes / seconds / peak
+    session.figures[f"{name}_us"] = seconds * 1e6
+    session.figures[f"{name}_share_of_copy"] = share
+    say(what, f"{seconds * 1e6:.1f} us, {share:.0%} of a copy")
+
+
+def _host(session: Session, calls: Sequence[Call]) -> None:
+    """What launching a decode costs the host; the GPU is far behind meanwhile."""
+    if not session.cuda:
+        return
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    for index in range(HOST_CALLS):
+        calls[index % len(calls)]()
+    passed = time.perf_counter() - began
+    torch.cuda.synchronize()
+    session.figures["host_us_per_decode_call"] = passed / HOST_CALLS * 1e6
+    say("... the host's part of a call", f"{passed / HOST_CALLS * 1e6:.1f} us")
+
+
+def _others(session: Session, store: Store, batch: int, tokens: int, peak: float | None) -> None:
+    """What other libraries offer, at one shape. They may compile for minutes, so they come last."""
+    query = torch.randn(batch, store.kv_heads * store.group, store.dim, device=session.device)
+    query = query.to(store.keys.dtype)
+    tables, shape = _calls(session, store, query, tokens, BLOCK_SIZE)[1], (batch, tokens, store)
     for name, make in OTHERS.items():
         try:
             others = make(query, store.keys, store.values, tables, tokens, store.kv_heads, BLOCK_SIZE)
             seconds = seconds_per_call(others, session.device, graph=False)
         except ImportError:
-            say(f"... {name}", "not installed")
+            say(f"{name}: not installed")
         except Exception as error:
             session.leave_out(f"{name}: {type(error).__name__}: {str(error)[:200]}")
         else:
-            note(name.lower().replace(" ", "_"), name, seconds)
+            _note(session, name.lower(), f"{name}, {batch} x {tokens} tokens", seconds, shape, peak)
 
 
 def _conclude(session: Session, cases: Sequence[dict[str, Any]]) -> None:

@@ -70,11 +70,9 @@ def scenario(
     token_budget: int = 8192,
     blocks: int | None = None,
     host_blocks: int = 0,
-    extra: str = "",
     temperatures: tuple[float, ...] = (0.0, 0.7),
 ) -> str:
-    """A scenario file: all requests at once, none ends early; their temperatures in turn. extra: more keys of
-    each request."""
+    """A scenario file: all requests at once, none ends early; their temperatures in turn."""
     needed = sequences * (-(-(prompt_tokens + new_tokens) // 16) + 1)
     lines = [
         f'name = "{name}"',
@@ -95,6 +93,5 @@ def scenario(
             f"max_new_tokens = {new_tokens}",
             "ignore_eos = true",
             f"temperature = {temperatures[index % len(temperatures)]}",
-            extra,
         ]
     return "\n".join(lines) + "\n"

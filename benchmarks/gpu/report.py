@@ -49,6 +49,7 @@ def print_report(findings: Findings, elapsed: float) -> None:
         for name, value in figures.items():
             if name not in _DETAILS and isinstance(value, (int, float)):
                 say(f"{part}: {name}", f"{value:,.3f}" if isinstance(value, float) else f"{value:,}")
+        _print_cases(part, figures.get("cases", []))
     for budget in findings.budgets:
         held = "held" if budget["held"] else "MISSED"
         say(f"budget: {budget['name']}", f"{budget['figure']:.3g}", f"{budget['bound']:g}  {held}")
@@ -58,3 +59,20 @@ def print_report(findings: Findings, elapsed: float) -> None:
         print(f"FAILED: {what}")
     verdict = "everything that was checked is right" if findings.passed else "something is WRONG"
     print(f"{verdict}; {elapsed:.0f} s", flush=True)
+
+
+def _print_cases(part: str, cases: list[dict[str, Any]]) -> None:
+    """One line a shape, under the names of its figures; what a shape has not is blank."""
+    names = list(dict.fromkeys(name for case in cases for name in case if name not in _DETAILS))
+    if not names:
+        return
+    rows = [names, *([_text(case.get(name)) for name in names] for case in cases)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print(f"{part}: " + "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.3f}" if isinstance(value, float) else str(value)

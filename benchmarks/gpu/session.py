@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -90,9 +91,10 @@ class Session:
     """A folder for files that are not kept."""
     share: tuple[int, int] = (0, 1)
     """Of the checks, which part is this process's: (i, n) takes every n-th from the i-th on."""
-    arguments: dict[str, Any] = field(default_factory=dict)
     figures: dict[str, Any] = field(default_factory=dict)
     """Of the part under way."""
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    """That were started: none may outlive the check."""
 
     @property
     def cuda(self) -> bool:

@@ -41,9 +41,9 @@ def seconds_per_call(
     work = _captured(calls) if graph else lambda: [call() for call in calls]
     work()
     torch.cuda.synchronize()
-    rounds = []
+    rounds: list[float] = []
     for _ in range(repeats):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
         work()
         end.record()
@@ -54,7 +54,7 @@ def seconds_per_call(
 
 def _warm_up(calls: Sequence[Call]) -> None:
     """On a stream of its own, as capturing wants it; what compiles does it here."""
-    stream = torch.cuda.Stream()
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for call in calls:

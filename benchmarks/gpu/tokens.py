@@ -1,4 +1,4 @@
-"""Greedy tokens in fp32: the same with Triton's kernels and with plain torch, through swaps and copies."""
+"""Tokens of greedy and beam search in fp32: through swaps and copies the same with Triton and plain torch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from kvtop.workload.scenario import load_scenario
 
 def run(session: Session) -> None:
     # The pool holds a part of what is asked, so that sequences are swapped out and in.
-    sizes: dict[str, Any] = {"sequences": 12, "prompt_tokens": 70, "new_tokens": 48, "blocks": 60}
+    sizes: dict[str, Any] = {"sequences": 8, "prompt_tokens": 70, "new_tokens": 24, "blocks": 36}
     if not session.cuda:
         sizes = {"sequences": 3, "prompt_tokens": 14, "new_tokens": 6, "blocks": 6}
     asked = session.temporary / "tokens.toml"
-    text = scenario("tokens", **sizes, host_blocks=200, extra="beam_width = 2", token_budget=64)
-    asked.write_text(text.replace("temperature = 0.7\n", "").replace("temperature = 0.0\n", ""), "utf-8")
+    text = scenario("tokens", **sizes, host_blocks=200, token_budget=64)
+    # Greedy and beam search in turn.
+    asked.write_text(text.replace("temperature = 0.7", "beam_width = 2"), encoding="utf-8")
     model = "inside" if session.cuda else str(random_llama(session))
     outputs, counts = {}, {}
     for kernels in ("triton", "torch"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -126,7 +127,8 @@ from kvtop.kernels.gpu import paged_decode as module
 right = module.paged_decode
 module.paged_decode = lambda *given, **named: right(*given, **named) * 1.001
 """
-    code, output = run(root, tmp_path, "--only", "correctness", absent=SCREEN | KVTOPS, code=broken)
+    first = "--only", "correctness", "--share", "0/99"
+    code, output = run(root, tmp_path, *first, absent=SCREEN | KVTOPS, code=broken)
     assert code == 1 and "something is WRONG" in output
     figures = json.loads((tmp_path / "gpu_check.json").read_text())
     wrong = {(check["kernel"], check["dtype"]) for check in figures["checks"] if not check["held"]}
@@ -149,3 +151,36 @@ module.paged_prefill = raising
     assert code == 1 and len(figures["failures"]) == 1 and "no such instruction" in figures["failures"][0]
     assert "block_bytes" in figures["parts"]["moves"]
     assert "FAILED: prefill" in output
+
+
+def test_wrong_use_is_refused_at_once(root: Path, tmp_path: Path) -> None:
+    code, output = run(root, tmp_path, "--only", "decode,speed", absent=SCREEN | {"torch"})
+    assert code == 2 and "no part speed" in output
+    code, output = run(root, tmp_path, "--json", "nowhere/figures.json", absent=SCREEN | {"torch"})
+    assert code == 2 and "there is no folder" in output
+
+
+def test_what_a_trace_says_of_a_step(root: Path) -> None:
+    spec = importlib.util.spec_from_file_location("gpu_check_trace", root / "benchmarks" / "gpu" / "trace.py")
+    trace = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(trace)
+
+    def event(category: str, name: str, ts: float, dur: float) -> dict:
+        return {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur}
+
+    step = [
+        event("cuda_runtime", "cudaLaunchKernel", 0, 1000),
+        event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 0, 10),
+        event("kernel", "decode_split", 20, 30),
+        event("kernel", "gemm", 40, 30),  # on another stream: 10 of it beside the first
+        event("gpu_memset", "Memset (Device)", 45, 5),
+        event("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", 100, 2),
+        {"ph": "M", "name": "process_name"},
+    ]
+    later = [{**each, "ts": each["ts"] + 1000} if "ts" in each else each for each in step]
+    figures = trace.figures(later + step, 2)
+    assert figures["gpu_busy_us"] == 10 + 50 + 2 and figures["kernels"] == 2
+    assert figures["host_to_device_copies"] == figures["device_to_host_copies"] == 1
+    assert figures["device_to_device_copies"] == 0
+    assert figures["attention_share_of_kernels"] == 0.5
+    assert trace.figures(step[:1], 1) == {}
