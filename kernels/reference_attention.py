@@ -45,10 +45,12 @@ class ReferenceAttention:
         for row, length in enumerate(step.lengths):
             used = step.tables[row, : -(-int(length) // size)]
             at = torch.from_numpy(used.astype(np.int64)).to(key_cache.device)
-            caches = [cache[at].detach().double().cpu().numpy() for cache in (key_cache, value_cache)]
+            keys, values = (cache[at].detach().double().cpu().numpy() for cache in (key_cache, value_cache))
             table = np.arange(len(used))
             begin, end = int(step.starts[row]), int(step.starts[row + 1])
             for token in range(begin, end):
                 position = int(length) - (end - token)
-                out[token] = reference.attend(queries[:, token], *caches, table, position, scale, window)
+                out[token] = reference.attend(
+                    queries[:, token], keys, values, table, position, scale, window
+                )
         return torch.from_numpy(out).to(query)

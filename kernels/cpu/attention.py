@@ -9,8 +9,7 @@ import numpy as np
 import torch
 
 from kvtop.kernels.cpu.paged_attention import workspace, write_and_attend
-from kvtop.kernels.packed import PackedStep
-from kvtop.kernels.protocol import Array
+from kvtop.kernels.packed import Array, PackedStep
 
 _LIKE = {torch.float32: np.float32(0), torch.bfloat16: np.uint16(0)}
 
@@ -22,9 +21,7 @@ class NumbaAttention:
 
     def __init__(self) -> None:
         self._kernel = write_and_attend()
-        self._memory = np.empty(0, np.uint8)
-        self._shape = (0, 0)
-        self._parts: tuple[int, ...] = ()
+        self._workspaces: dict[tuple[int, int], tuple[Array, tuple[int, ...]]] = {}
 
     def metadata(self, step: PackedStep) -> dict[str, Array]:
         """Nothing: the kernel reads the step's own arrays."""
@@ -54,8 +51,6 @@ class NumbaAttention:
         k_head, k_token, _ = key.stride()
         v_head, v_token, _ = value.stride()
         group = heads // kv_heads
-        if self._shape != (group, dim):
-            self._make_room(group, dim)
         step = self._step
         self._kernel(
             _LIKE[dtype],
@@ -69,7 +64,7 @@ class NumbaAttention:
             ),
             (q_token, q_head, k_token, k_head, v_token, v_head),
             (group, kv_heads, block_size, dim, dtype.itemsize),
-            self._parts,
+            self._workspace(group, dim),
             step.slots,
             step.tables,
             step.lengths,
@@ -79,12 +74,16 @@ class NumbaAttention:
         )
         return out
 
-    def _make_room(self, group: int, dim: int) -> None:
-        offsets, size = workspace(group, dim)
-        if self._memory.size < size + 63:
-            self._memory = np.empty(size + 63, np.uint8)
-        first = -(-self._memory.ctypes.data // 64) * 64
-        self._shape, self._parts = (group, dim), tuple(first + offset for offset in offsets)
+    def _workspace(self, group: int, dim: int) -> tuple[int, ...]:
+        """Addresses of the kernel's workspace for heads of this shape, made when first asked for."""
+        known = self._workspaces.get((group, dim))
+        if known is None:
+            offsets, size = workspace(group, dim)
+            # Zeros: what nothing was written to is multiplied all the same, and denormal numbers are slow.
+            memory = np.zeros(size + 63, np.uint8)
+            first = -(-memory.ctypes.data // 64) * 64
+            known = self._workspaces[group, dim] = memory, tuple(first + offset for offset in offsets)
+        return known[1]
 
 
 def _dense(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
