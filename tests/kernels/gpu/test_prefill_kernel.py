@@ -107,6 +107,12 @@ def test_sliding_window(window: int) -> None:
     check(prefill_case([(1, 1), (17, 17), (150, 25), (65, 64), (100, 1)], 16, 3, 1, 32), window)
 
 
+def test_queries_that_see_nothing_of_the_first_tile_of_context() -> None:
+    config = prefill_config(32, 1, 4)
+    assert config.rows > config.tile + 5
+    check(prefill_case([(config.rows, config.rows)], 16, 1, 1, 32), window=5)
+
+
 def test_what_has_left_the_window_is_not_read() -> None:
     case = prefill_case([(170, 20), (70, 3)], 16, 3, 1, 32)
     queries = queries_per_tile(32, 3, 4)
