@@ -278,39 +278,61 @@ def reset(code: Code, state: Value, sums: Value, wide: Value) -> None:
 
 @micro_kernel
 def softmax(
-    code: Code, scores: Value, begin: Value, end: Value, state: Value, sums: Value, wide: Value
+    code: Code,
+    rows: Value,
+    scores: Value,
+    begin: Value,
+    end: Value,
+    states: Value,
+    sums: Value,
+    wide: Value,
 ) -> None:
-    """A row's scores of the tokens begin .. end - 1 of a tile become weights, which are powers of 2.
+    """Scores of the tokens begin .. end - 1 of a tile become weights, powers of 2, for 1 to ROWS rows.
 
-    Others in the same vectors become 0. The row's state is brought up to date, and its sums are scaled to the
-    new highest score.
+    Others in the same vectors become 0. The rows' states are brought up to date, and their sums are scaled to
+    the new highest scores. The rows are worked on side by side: each is a chain of waits by itself.
     """
     b = code.builder
     first = b.sdiv(begin, number(LANES))
     last = b.sdiv(code.add(end, LANES - 1), number(LANES))
-    (peak, added) = code.variables(1, numbers(LOWEST)) + code.variables(1)
+
+    def at(row: int, chunk: Value) -> Value:
+        return code.add(scores, row * TILE * 4, code.times(chunk, 4 * LANES))
 
     def seen(chunk: Value) -> Value:
         return code.between(code.times(chunk, LANES), begin, end)
 
-    with code.loop(first, last) as chunk:
-        score = code.load(code.add(scores, code.times(chunk, 4 * LANES)))
-        code.set(peak, code.larger(b.select(seen(chunk), score, numbers(LOWEST)), code.get(peak)))
-    before = code.load(state)
-    highest = code.larger(code.fold(code.get(peak), code.larger), before)
-    with code.loop(first, last) as chunk:
-        at = code.add(scores, code.times(chunk, 4 * LANES))
-        weight = code.exp2(b.fsub(code.load(at), highest))
-        weight = b.select(seen(chunk), weight, numbers(0.0))
-        code.store(weight, at)
-        code.set(added, b.fadd(code.get(added), weight))
-    keep = code.exp2(b.fsub(before, highest))
-    total = code.add(state, 4 * LANES)
-    code.store(highest, state)
-    code.store(code.fused(code.load(total), keep, code.get(added)), total)
-    with code.loop(number(0), wide, 4 * LANES) as offset:
-        at = code.add(sums, offset)
-        code.store(b.fmul(code.load(at), keep), at)
+    def emit(count: int) -> None:
+        peaks, added = code.variables(count, numbers(LOWEST)), code.variables(count)
+        with code.loop(first, last) as chunk:
+            mask = seen(chunk)
+            for r in range(count):
+                score = b.select(mask, code.load(at(r, chunk)), numbers(LOWEST))
+                code.set(peaks[r], code.larger(score, code.get(peaks[r])))
+        state = [code.add(states, r * LANES * 8) for r in range(count)]
+        before = [code.load(address) for address in state]
+        highest = [
+            code.larger(code.fold(code.get(peak), code.larger), old)
+            for peak, old in zip(peaks, before, strict=True)
+        ]
+        with code.loop(first, last) as chunk:
+            mask = seen(chunk)
+            for r in range(count):
+                weight = code.exp2(b.fsub(code.load(at(r, chunk)), highest[r]))
+                weight = b.select(mask, weight, numbers(0.0))
+                code.store(weight, at(r, chunk))
+                code.set(added[r], b.fadd(code.get(added[r]), weight))
+        keep = [code.exp2(b.fsub(old, new)) for old, new in zip(before, highest, strict=True)]
+        for r in range(count):
+            total = code.add(state[r], 4 * LANES)
+            code.store(highest[r], state[r])
+            code.store(code.fused(code.load(total), keep[r], code.get(added[r])), total)
+        with code.loop(number(0), wide, 4 * LANES) as offset:
+            for r in range(count):
+                place = code.add(sums, code.times(wide, r), offset)
+                code.store(b.fmul(code.load(place), keep[r]), place)
+
+    _for_rows(code, rows, emit)
 
 
 @micro_kernel

@@ -7,8 +7,8 @@ read keys and values where they lie. More rows share a tile: its keys are transp
 once, in float32, and the products are computed block by block in registers.
 
 What a query gives depends on its own sequence alone, to the last bit, and on whether the step holds few rows
-of it: tiles begin at multiples of `TILE`, sums run in the order of the tokens, and what a query must not see is
-neither scored for it nor multiplied by 0.
+of it: tiles begin at multiples of `TILE`, sums run in the order of the tokens, and what a query must not see
+is neither scored for it nor multiplied by 0.
 
 Nothing here runs in parallel: Numba's OpenMP layer would change torch's number of threads for the whole
 process.
@@ -33,7 +33,7 @@ from kvtop.kernels.cpu.microkernels import ROWS, TILE
 from kvtop.kernels.cpu.vectors import LANES
 
 FEW_ROWS = 8
-"""Up to so many rows of a sequence, queries times heads, read a tile where it lies; more repay transposing it."""
+"""Up to so many rows of a sequence read tiles where they lie; more of them repay transposing."""
 
 TILE_ROWS = 128
 """Rows that share a tile, unless one token alone has more query heads for each KV head."""
@@ -177,11 +177,15 @@ def _attend_to_tile(
         else:
             from_vector -= from_vector % 4
             micro.multiply((score, query, wide, keys, dim, from_vector, to_vector), like)
-        for r in range(count):
-            begin, end = _span(position + (first + r) // group, window)
-            if begin < end:
-                state = states + (first + r) * LANES * 8
-                micro.softmax((score + r * TILE * 4, begin, end, state, total + r * wide, wide), like)
+        state = states + first * LANES * 8
+        if high_begin == from_token and low_end == to_token:
+            micro.softmax((count, score, from_token, to_token, state, total, wide), like)
+        else:
+            for r in range(count):
+                begin, end = _span(position + (first + r) // group, window)
+                if begin < end:
+                    to, row_state, row_sums = score + r * TILE * 4, state + r * LANES * 8, total + r * wide
+                    micro.softmax((np.int64(1), to, begin, end, row_state, row_sums, wide), like)
         # Tokens that all of these rows see, together; those before and after them row by row.
         values_at = (values, value_cache, dim)
         if high_begin >= low_end:
