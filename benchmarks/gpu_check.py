@@ -16,6 +16,7 @@ import argparse
 import importlib
 import importlib.util
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -41,7 +42,9 @@ PARTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "batch": (60, ("click", *KVTOP)),
     "step": (45, KVTOP),
 }
-RESERVE = 0.06
+LEAST_S = {"tokens": 10, "batch": 25, "step": 20}
+"""What a part with a model takes at least, on a GPU."""
+RESERVE = 0.1
 """Of the time: for what a part that looks at the clock has begun already."""
 
 
@@ -161,14 +164,13 @@ class Check:
         if absent:
             session.leave_out(f"{part} needs {', '.join(absent)}: pip install {' '.join(absent)}")
             return True
-        if not self.clock.left:
-            session.leave_out(f"{part}: the time is up")
+        if self.clock.left <= (LEAST_S.get(part, 0) if session.cuda else 0):
+            session.leave_out(f"{part}: {self.clock.left:.0f} s are left")
             return True
         weights = [PARTS[name][0] for name in rest]
         session.clock = Clock(self.clock.left * weights[0] / sum(weights))
         session.figures = session.findings.parts.setdefault(part, {})
         began = time.monotonic()
-        usable = True
         try:
             if part == "correctness" and session.cuda and not self.child and self._processes() > 1:
                 self._in_processes(part)
@@ -178,10 +180,8 @@ class Check:
             trail = traceback.extract_tb(error.__traceback__)[-1]
             where = f"{Path(trail.filename).name}:{trail.lineno}"
             session.fail(f"{part}: {type(error).__name__} at {where}: {' '.join(str(error).split())[:400]}")
-            usable = not (session.cuda and self._broken())
         session.figures["seconds"] = time.monotonic() - began
-        self._free()
-        return usable
+        return self._free()
 
     def _broken(self) -> bool:
         """Whether the GPU refuses everything after an error, as it does until the process ends."""
@@ -194,14 +194,19 @@ class Check:
             return True
         return False
 
-    def _free(self) -> None:
+    def _free(self) -> bool:
+        """Give memory back for the next part. False when the GPU works no more."""
         import gc
 
         import torch
 
         gc.collect()
-        if self.session.cuda and not self._broken():
-            torch.cuda.empty_cache()
+        if not self.session.cuda:
+            return True
+        if self._broken():
+            return False
+        torch.cuda.empty_cache()
+        return True
 
     # -- other processes ----------------------------------------------------------------------------------
 
@@ -244,6 +249,7 @@ class Check:
         self.session.fail(f"{self.part}: still at it after {self.chosen.minutes:g} minutes: stopped")
         for process in self.session.processes:
             process.kill()
+        shutil.rmtree(self.session.temporary, ignore_errors=True)
         self.write()
         sys.stdout.flush()
         os._exit(1)

@@ -12,7 +12,7 @@ from kvtop.kernels.packed import PackedStep
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 TOLERANCE = {"fp32": 1e-5, "fp16": 2e-3, "bf16": 1.2e-2}
-"""Of the largest output, or of 1: its rounding and that of the weights."""
+"""Of a token's largest output: its rounding and that of the weights. The interpreter rounds towards zero."""
 
 _QUERIES = 256
 """Queries that the definition computes at a time: their scores are float64."""
@@ -160,9 +160,10 @@ def _visible(step: PackedStep, window: int) -> np.ndarray:
 
 
 def difference(got: torch.Tensor, expected: torch.Tensor) -> float:
-    """The largest error, in parts of the largest output or of 1. Infinite where `got` is not finite."""
+    """The largest error of `[T, heads, dim]`, in parts of the largest output of the same token: the outputs of
+    a long context are small. Infinite where `got` is not finite."""
     got = got.double()
     if not bool(got.isfinite().all()):
         return float("inf")
-    largest = max(1.0, float(expected.abs().max()))
-    return float((got - expected).abs().max()) / largest
+    largest = expected.abs().flatten(1).amax(1)
+    return float(((got - expected).abs().flatten(1).amax(1) / largest).max())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -76,7 +77,8 @@ def _fastest(
     for name, (backend, way) in ways.items():
         try:
             # A backend that does not take such tensors raises, and warns at length of why.
-            with sdpa_kernel(backend):
+            with warnings.catch_warnings(), sdpa_kernel(backend):
+                warnings.simplefilter("ignore")
                 calls: list[Call] = [lambda pair=pair, way=way: way(*pair) for pair in data]  # type: ignore[misc]
                 seconds = seconds_per_call(calls, device)
         except RuntimeError:

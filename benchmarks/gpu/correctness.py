@@ -51,7 +51,7 @@ class Trial:
 
 
 Errors = Iterator[tuple[str, float]]
-"""What was computed, and its error in parts of the largest output or of 1."""
+"""What was computed, and its error in parts of a token's largest output."""
 
 
 def trials(session: Session) -> list[Trial]:
@@ -220,6 +220,7 @@ def check_attention(trial: Trial, session: Session) -> Errors:
             if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs):
                 yield f"what {attention.name} stored, window {window}", float("inf")
         yield f"window {window}", difference(outs[0], expected)
+        # Both are rounded.
         yield f"against gather + SDPA, window {window}", difference(outs[0], outs[1].double()) / 2
 
 

@@ -42,7 +42,7 @@ def print_report(findings: Findings, elapsed: float) -> None:
     """The table."""
     print("\n== results")
     for check in findings.checks:
-        error = f"{check['max_error']:.2e} of {check['tolerance']:.0e}"
+        error = f"{check['max_error']:.2e} of {check['tolerance']:.1e}"
         verdict = "right" if check["held"] else f"WRONG: {check['worst']}"
         say(f"{check['kernel']}, {check['dtype']}, {check['cases']} cases: largest error", error, verdict)
     for part, figures in findings.parts.items():

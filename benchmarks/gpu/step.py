@@ -25,6 +25,8 @@ from kvtop.workload.scenario import load_scenario
 COPIES = 1
 """Each way, in a decode step."""
 LONGEST_PREFILL = 400
+SPARE = 80
+"""Tokens that the first sequences generate while the last prompts are computed."""
 
 
 def run(session: Session) -> None:
@@ -45,7 +47,8 @@ def _measure(session: Session, runner: HFRunner, sequences: int) -> dict[str, An
     prompt, measured, profiled = (512, 40, 8) if session.cuda else (20, 3, 2)
     warm = 8 if session.cuda else 1
     asked = session.temporary / f"step-{sequences}.toml"
-    asked.write_text(scenario("step", sequences, prompt, warm + measured + profiled + 20), encoding="utf-8")
+    new = warm + measured + profiled + SPARE
+    asked.write_text(scenario("step", sequences, prompt, new), encoding="utf-8")
     wanted = load_scenario(str(asked))
     blocks = wanted.pool.blocks
     assert blocks is not None

@@ -77,7 +77,7 @@ def copy_bandwidth(device: torch.device) -> float | None:
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         size = min(4 << 30, int(free * 0.3))
-    source = torch.zeros(size, dtype=torch.uint8, device=device)
+    source = torch.empty(size, dtype=torch.uint8, device=device).random_(0, 256)
     target = torch.empty_like(source)
     seconds = seconds_per_call([lambda: target.copy_(source)] * 4, device)
     return None if seconds is None else 2 * size / seconds

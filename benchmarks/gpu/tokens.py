@@ -29,6 +29,9 @@ def run(session: Session) -> None:
         wanted = load_scenario(str(asked))
         made = assemble(RunOptions(keep_outputs=True), wanted, runner=runner)
         while not made.engine.done:
+            if not session.clock.left:
+                session.leave_out(f"tokens: not done with {kernels}")
+                return
             made.step()
         outputs[kernels] = made.engine.outputs
         counts[kernels] = made.scheduler.counts["swap"], made.manager.cow_copies
