@@ -27,6 +27,10 @@ from kvtop.memory.sizing import blocks_for_budget
 
 Uploaded = Mapping[str, torch.Tensor]
 
+_WARM_UP_TOKENS = 6
+_SPLIT_LENGTH = 1024
+"""Tokens of a row whose decode is split over programs on any GPU: another compiled variant."""
+
 
 class HFRunner:
     """Runs a transformers decoder on paged K/V. Implements `kvtop.engine.runner.Runner`.
@@ -90,18 +94,22 @@ class HFRunner:
         self.info = self.info._replace(bytes_per_block=self.bytes_per_block(block_size))
 
     def warm_up(self) -> None:
-        """Run a prefill and a decode on blocks of its own, so that no step of a request has to compile.
+        """Run a prefill, decodes and moves on blocks of its own, so that no step of a request has to compile.
 
         Changes nothing that a request sees. Raises RuntimeError if torch's number of threads changed.
         """
         threads = torch.get_num_threads()
         block_size = self._pool.block_size if self._pool else 16
-        kept, self._pool = self._pool, KVPool(self._shape, -(-8 // block_size), block_size, 0, self._device)
+        moves, longest, more = Moves(), _WARM_UP_TOKENS + 1, 0
+        if self._device.type == "cuda":
+            moves, more = Moves(swaps_out=[(0, 0)], swaps_in=[(0, 0)], copies=[(0, 1)]), 1
+            longest = min(_SPLIT_LENGTH, self.info.max_positions or _SPLIT_LENGTH)
+        blocks = -(-longest // block_size) + more
+        kept, self._pool = self._pool, KVPool(self._shape, blocks, block_size, more, self._device)
         try:
-            table = range(-(-8 // block_size))
-            for start, count in ((0, 6), (6, 1)):
-                row = Row(0, None, 0, [0] * count, start, table, 0, 0)  # type: ignore[arg-type]
-                self._forward(pack([row], block_size), Moves(), {})
+            for start, count in ((0, _WARM_UP_TOKENS), (_WARM_UP_TOKENS, 1), (longest - 1, 1)):
+                row = Row(0, None, 0, [0] * count, start, range(blocks), 0, 0)  # type: ignore[arg-type]
+                self._forward(pack([row], block_size), moves, {})
         finally:
             self._pool = kept
         if torch.get_num_threads() != threads:
