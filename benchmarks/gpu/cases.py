@@ -160,8 +160,8 @@ def _visible(step: PackedStep, window: int) -> np.ndarray:
 
 
 def difference(got: torch.Tensor, expected: torch.Tensor) -> float:
-    """The largest error of `[T, heads, dim]`, in parts of the largest output of the same token: the outputs of
-    a long context are small. Infinite where `got` is not finite."""
+    """The largest error of `[T, heads, dim]`, in parts of the same token's largest output: those of a long
+    context are small. Infinite where `got` is not finite."""
     got = got.double()
     if not bool(got.isfinite().all()):
         return float("inf")
