@@ -14,7 +14,7 @@ from kvtop.workload.scenario import load_scenario
 
 def run(session: Session) -> None:
     # The pool holds a part of what is asked, so that sequences are swapped out and in.
-    sizes: dict[str, Any] = {"sequences": 8, "prompt_tokens": 70, "new_tokens": 24, "blocks": 36}
+    sizes: dict[str, Any] = {"sequences": 8, "prompt_tokens": 70, "new_tokens": 24, "blocks": 30}
     if not session.cuda:
         sizes = {"sequences": 3, "prompt_tokens": 14, "new_tokens": 6, "blocks": 6}
     asked = session.temporary / "tokens.toml"
