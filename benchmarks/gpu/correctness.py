@@ -153,7 +153,7 @@ def check_decode(trial: Trial, session: Session) -> Errors:
         case = _case(trial, session, [(length, 1) for length in lengths], window)
         expected = case.expected()
         plans = {"one split": DecodePlan(1, whole), "planned": _planned(case, tile)}
-        # Without a GPU contexts are short: cut within a tile, and once into more splits than one load reduces.
+        # Without a GPU contexts are short: cut within a tile, once into more than one load reduces.
         for splits in (3, 64) if session.cuda else (2, 9):
             plans[f"{splits} splits"] = _cut(whole if session.cuda else max(lengths), splits, step)
         for name, plan in plans.items():
