@@ -86,8 +86,8 @@ def prepare(
 def _compile_in_a_child(network: PreTrainedModel) -> None:
     """Fill Numba's cache before this process looks at it.
 
-    Compiling takes some seconds and holds Python's lock: done here, the start screen would stand still. If the
-    child fails, this process compiles, and says what is wrong.
+    Compiling takes some seconds and holds Python's lock: done here, the start screen would stand still. If
+    the child fails, this process compiles, and says what is wrong.
     """
     marker = compiled_marker(str(network.dtype))
     if marker is None or marker.exists():
