@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from kvtop.kernels import reference
+from kvtop.kernels.reference import attend
 from kvtop.kernels.packed import Array, PackedStep
 
 
@@ -50,7 +50,5 @@ class ReferenceAttention:
             begin, end = int(step.starts[row]), int(step.starts[row + 1])
             for token in range(begin, end):
                 position = int(length) - (end - token)
-                out[token] = reference.attend(
-                    queries[:, token], keys, values, table, position, scale, window
-                )
+                out[token] = attend(queries[:, token], keys, values, table, position, scale, window)
         return torch.from_numpy(out).to(query)

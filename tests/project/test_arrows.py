@@ -45,7 +45,7 @@ def test_kernels_are_called_from_the_engine_alone(root: Path, folder: str) -> No
 def test_what_is_imported_is_declared(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = project["dependencies"] + [
-        line for name in ("gguf", "screenshots") for line in project["optional-dependencies"][name]
+        line for name in ("gguf", "gpu", "screenshots") for line in project["optional-dependencies"][name]
     ]
     declared = {re.split(r"[<>=!~\[; ]", line)[0].lower().replace("_", "-") for line in requirements}
     owners = packages_distributions()
