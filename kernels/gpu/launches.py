@@ -71,14 +71,14 @@ def launches(dims: tuple[int, ...] = PADDED_DIMS + ODD_DIMS) -> Iterator[Launch]
             yield _store(dim, *types)
     for dim in dims:
         for element in ("bf16", "fp16", "fp32"):
-            yield _reduce(dim, element, indexed=element != "fp16")
+            yield _reduce(dim, element)
     for shipped in shipped_attention(dims):
         for element in ("bf16", "fp16") if shipped.element_bytes == 2 else ("fp32",):
             if shipped.kernel == "prefill":
                 yield _prefill(shipped, element)
                 continue
-            yield _decode(shipped, element, indexed=element != "fp16", split=True)
-            yield _decode(shipped, element, indexed=element != "fp16", split=False)
+            yield _decode(shipped, element, split=True)
+            yield _decode(shipped, element, split=False)
 
 
 def _moves() -> Iterator[Launch]:
@@ -125,7 +125,7 @@ def _cache_strides(slot_stride: str, dim: int) -> dict[str, int]:
     return {"block_stride": KV_HEADS * head, "head_stride": head, slot_stride: dim}
 
 
-def _decode(shipped: Shipped, element: str, indexed: bool, split: bool) -> Launch:
+def _decode(shipped: Shipped, element: str, split: bool) -> Launch:
     pointer = f"*{element}"
     arguments = {
         "out": pointer,
@@ -136,10 +136,9 @@ def _decode(shipped: Shipped, element: str, indexed: bool, split: bool) -> Launc
         "rows": "*i32",
         "splits": 8 if split else 1,
         "span": 512,
-        "INDEXED": indexed,
         "SPLIT": split,
     }
-    what = _words(shipped, element) + (", indexed" if indexed else "") + (", split" if split else "")
+    what = _words(shipped, element) + (", split" if split else "")
     return Launch(decode_split, what, arguments, shipped.config.options, shipped.backend, True)
 
 
@@ -183,7 +182,7 @@ def _attention(shipped: Shipped, pointer: str) -> dict[str, Any]:
     }
 
 
-def _reduce(dim: int, element: str, indexed: bool) -> Launch:
+def _reduce(dim: int, element: str) -> Launch:
     arguments = {
         "out": f"*{element}",
         "partial": "*fp32",
@@ -196,10 +195,9 @@ def _reduce(dim: int, element: str, indexed: bool) -> Launch:
         "span": 512,
         "out_token_stride": 32 * dim,
         "out_head_stride": dim,
-        "INDEXED": indexed,
         "DIM": dim,
         "PADDED_DIM": padded_dim(dim),
         "SPLITS": REDUCE_SPLITS,
     }
-    what = f"dim {dim}, {element}" + (", indexed" if indexed else "")
+    what = f"dim {dim}, {element}"
     return Launch(reduce_splits, what, arguments, {"num_warps": REDUCE_WARPS})

@@ -65,8 +65,9 @@ def paged_decode(
     config = decode_config(dim, heads // kv_heads, key_cache.element_size(), BACKEND)
     if out is None:
         out = torch.empty_like(query, memory_format=torch.contiguous_format)
-    indexed = tokens is not None and rows is not None
-    count = tokens.shape[0] if tokens is not None else lengths.shape[0]
+    if tokens is None or rows is None:
+        tokens = rows = torch.arange(lengths.shape[0], dtype=torch.int32, device=query.device)
+    count = tokens.shape[0]
     if not count:
         return out
     split = plan.splits > 1
@@ -86,8 +87,8 @@ def paged_decode(
         value_cache,
         tables,
         lengths,
-        tokens if indexed else lengths,
-        rows if indexed else lengths,
+        tokens,
+        rows,
         scale * LOG2_E,
         window,
         plan.splits,
@@ -100,7 +101,6 @@ def paged_decode(
         key_cache.stride(0),
         key_cache.stride(1),
         key_cache.stride(2),
-        INDEXED=indexed,
         SPLIT=split,
         GROUP=group,
         ROWS=config.rows,
@@ -118,14 +118,13 @@ def paged_decode(
             partial,
             sums,
             lengths,
-            tokens if indexed else lengths,
-            rows if indexed else lengths,
+            tokens,
+            rows,
             window,
             plan.splits,
             plan.tokens,
             out.stride(0),
             out.stride(1),
-            INDEXED=indexed,
             DIM=dim,
             PADDED_DIM=padded_dim(dim),
             SPLITS=REDUCE_SPLITS,
@@ -158,7 +157,6 @@ def decode_split(
     block_stride: tl.tensor,
     head_stride: tl.tensor,
     slot_stride: tl.tensor,
-    INDEXED: tl.constexpr,
     SPLIT: tl.constexpr,
     GROUP: tl.constexpr,
     ROWS: tl.constexpr,
@@ -174,11 +172,8 @@ def decode_split(
     index = tl.program_id(0)
     kv_head = tl.program_id(1) // CHUNKS
     split = tl.program_id(2)
-    token = index.to(tl.int64)
-    row = index.to(tl.int64)
-    if INDEXED:
-        token = tl.load(tokens + index).to(tl.int64)
-        row = tl.load(rows + index).to(tl.int64)
+    token = tl.load(tokens + index).to(tl.int64)
+    row = tl.load(rows + index).to(tl.int64)
     length = tl.load(lengths + row)
     begin = split * span
     if window > 0:
@@ -237,7 +232,6 @@ def reduce_splits(
     span: tl.tensor,
     out_token_stride: tl.tensor,
     out_head_stride: tl.tensor,
-    INDEXED: tl.constexpr,
     DIM: tl.constexpr,
     PADDED_DIM: tl.constexpr,
     SPLITS: tl.constexpr,
@@ -245,11 +239,8 @@ def reduce_splits(
     """Grid `(decoding rows, query heads)`: the mean of a head's partial results by their sums of weights."""
     index = tl.program_id(0)
     head = tl.program_id(1)
-    token = index.to(tl.int64)
-    row = index.to(tl.int64)
-    if INDEXED:
-        token = tl.load(tokens + index).to(tl.int64)
-        row = tl.load(rows + index).to(tl.int64)
+    token = tl.load(tokens + index).to(tl.int64)
+    row = tl.load(rows + index).to(tl.int64)
     visible = tl.load(lengths + row)
     if window > 0:
         visible = tl.minimum(visible, window)
