@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from kvtop.kernels.reference import attend
 from kvtop.kernels.packed import Array, PackedStep
+from kvtop.kernels.reference import attend
 
 
 class ReferenceAttention:
