@@ -41,9 +41,12 @@ PARTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "prefill": (25, ("triton",)),
     "batch": (60, ("click", *KVTOP)),
     "step": (45, KVTOP),
+    "others": (15, ("triton",)),
 }
-LEAST_S = {"tokens": 10, "batch": 25, "step": 20}
-"""What a part with a model takes at least, on a GPU."""
+LEAST_S = {"tokens": 10, "batch": 25, "step": 20, "others": 15}
+"""What a part with a model, or with other libraries, takes at least, on a GPU."""
+FOREIGN = "others"
+"""The part that is not kvtop's: nothing is wrong with kvtop when it hangs."""
 RESERVE = 0.1
 """Of the time: for what a part that looks at the clock has begun already."""
 
@@ -134,7 +137,7 @@ class Check:
     def run(self) -> None:
         """All parts; the report is written after each, so that little is lost when one hangs."""
         from gpu.children import START_S
-        from gpu.report import print_machine, print_report
+        from gpu.report import print_machine
 
         if not self.child:
             print_machine(self.machine)
@@ -152,8 +155,14 @@ class Check:
         watch.cancel()
         self.write()
         if not self.child:
-            print_report(self.session.findings, time.monotonic() - self.began)
-            print(f"\nfigures: {self.chosen.json}", flush=True)
+            self._print()
+
+    def _print(self) -> None:
+        """The table at the end."""
+        from gpu.report import print_report
+
+        print_report(self.session.findings, time.monotonic() - self.began)
+        print(f"\nfigures: {self.chosen.json}", flush=True)
 
     def _run_part(self, part: str, rest: list[str]) -> bool:
         """False when this process can use the GPU no more."""
@@ -246,13 +255,16 @@ class Check:
 
     def _give_up(self) -> None:
         """In a thread of its own: a part hangs, and cannot be stopped but with the process."""
-        self.session.fail(f"{self.part}: still at it after {self.chosen.minutes:g} minutes: stopped")
+        note = self.session.leave_out if self.part == FOREIGN else self.session.fail
+        note(f"{self.part}: still at it after {self.chosen.minutes:g} minutes: stopped")
         for process in self.session.processes:
             process.kill()
         shutil.rmtree(self.session.temporary, ignore_errors=True)
         self.write()
+        if not self.child:
+            self._print()
         sys.stdout.flush()
-        os._exit(1)
+        os._exit(0 if self.session.findings.passed else 1)
 
 
 if __name__ == "__main__":

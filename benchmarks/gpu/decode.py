@@ -18,7 +18,6 @@ import torch
 from gpu.cases import TOLERANCE
 from gpu.contiguous import Rival, fastest_decode
 from gpu.correctness import row_error
-from gpu.others import OTHERS
 from gpu.session import Session, say
 from gpu.timing import Call, calls_for, copy_bandwidth, l2_bytes, seconds_per_call
 from kvtop.kernels.gpu.configs import decode_config
@@ -94,7 +93,7 @@ def run(session: Session) -> None:
         session.figures["copy_gb_per_s"] = peak / 1e9
         session.figures["l2_mib"] = l2_bytes(device) / 2**20
         say("copy within the device's memory, read + written", f"{peak / 1e9:.0f} GB/s")
-    store = _store(session)
+    store = make_store(session)
     cases: list[dict[str, Any]] = []
     session.figures["cases"] = cases
     grid: Sequence[tuple[int, int]] = GRID if session.cuda else TINY
@@ -112,11 +111,9 @@ def run(session: Session) -> None:
         if done == 0:  # the shape that the budget is about
             _beside(session, store, batch, tokens, peak)
     _conclude(session, cases)
-    if session.clock.left:
-        _others(session, store, *grid[0], peak)
 
 
-def _store(session: Session) -> Store:
+def make_store(session: Session) -> Store:
     if not session.cuda:
         keys, values = (torch.randn(512 * 32) for _ in range(2))
         return Store(keys, values, 1, 2, 32)
@@ -132,7 +129,7 @@ def _store(session: Session) -> Store:
     return Store(keys, values, heads, 4, dim)
 
 
-def _calls(
+def paged_calls(
     session: Session,
     store: Store,
     query: torch.Tensor,
@@ -172,7 +169,7 @@ def _measure(session: Session, store: Store, batch: int, tokens: int, peak: floa
     """One shape: ours, scattered, and the fastest over contiguous K/V."""
     query = torch.randn(batch, store.kv_heads * store.group, store.dim, device=session.device)
     query = query.to(store.keys.dtype)
-    calls, tables, splits = _calls(session, store, query, tokens, BLOCK_SIZE)
+    calls, tables, splits = paged_calls(session, store, query, tokens, BLOCK_SIZE)
     _check(session, store, query, calls[0], tables[0], tokens)
     size = batch * tokens * store.token_bytes
     found: dict[str, Any] = {"batch": batch, "context_tokens": tokens, "read_mib": size / 2**20}
@@ -217,17 +214,17 @@ def _beside(session: Session, store: Store, batch: int, tokens: int, peak: float
     query = torch.randn(batch, store.kv_heads * store.group, store.dim, device=session.device)
     query = query.to(store.keys.dtype)
     shape = batch, tokens, store
-    calls = _calls(session, store, query, tokens, BLOCK_SIZE, scattered=False)[0]
+    calls = paged_calls(session, store, query, tokens, BLOCK_SIZE, scattered=False)[0]
     seconds = seconds_per_call(calls, session.device)
-    _note(session, "blocks_in_order", "... its blocks in order", seconds, shape, peak)
+    note(session, "blocks_in_order", "... its blocks in order", seconds, shape, peak)
     for block_size in OTHER_BLOCK_SIZES:
-        calls = _calls(session, store, query, tokens, block_size)[0]
+        calls = paged_calls(session, store, query, tokens, block_size)[0]
         seconds = seconds_per_call(calls, session.device)
-        _note(session, f"block_size_{block_size}", f"... blocks of {block_size}", seconds, shape, peak)
+        note(session, f"block_size_{block_size}", f"... blocks of {block_size}", seconds, shape, peak)
     _host(session, calls)
 
 
-def _note(
+def note(
     session: Session,
     name: str,
     what: str,
@@ -256,23 +253,6 @@ def _host(session: Session, calls: Sequence[Call]) -> None:
     torch.cuda.synchronize()
     session.figures["host_us_per_decode_call"] = passed / HOST_CALLS * 1e6
     say("... the host's part of a call", f"{passed / HOST_CALLS * 1e6:.1f} us")
-
-
-def _others(session: Session, store: Store, batch: int, tokens: int, peak: float | None) -> None:
-    """What other libraries offer, at one shape. They may compile for minutes, so they come last."""
-    query = torch.randn(batch, store.kv_heads * store.group, store.dim, device=session.device)
-    query = query.to(store.keys.dtype)
-    tables, shape = _calls(session, store, query, tokens, BLOCK_SIZE)[1], (batch, tokens, store)
-    for name, make in OTHERS.items():
-        try:
-            others = make(query, store.keys, store.values, tables, tokens, store.kv_heads, BLOCK_SIZE)
-            seconds = seconds_per_call(others, session.device, graph=False)
-        except ImportError:
-            say(f"{name}: not installed")
-        except Exception as error:
-            session.leave_out(f"{name}: {type(error).__name__}: {str(error)[:200]}")
-        else:
-            _note(session, name.lower(), f"{name}, {batch} x {tokens} tokens", seconds, shape, peak)
 
 
 def _conclude(session: Session, cases: Sequence[dict[str, Any]]) -> None:

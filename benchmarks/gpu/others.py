@@ -1,5 +1,7 @@
 """Other libraries' decode over paged K/V, where they are installed. Only timed: what they read is noise.
 
+They may compile for minutes, or break the process, so this part comes last.
+
 Each maker takes the query `[B, query heads, dim]`, flat keys and values, block tables `[B, blocks]` int32,
 the tokens of every sequence, KV heads and block size, and returns one call for each table. It raises
 ImportError where the library is missing.
@@ -11,7 +13,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from gpu.timing import Call
+from gpu.decode import BLOCK_SIZE, BUDGET_SHAPE, TINY, make_store, note, paged_calls
+from gpu.session import Session, say
+from gpu.timing import Call, copy_bandwidth, seconds_per_call
 
 Maker = Callable[
     [torch.Tensor, torch.Tensor, torch.Tensor, Sequence[torch.Tensor], int, int, int], list[Call]
@@ -91,3 +95,24 @@ def vllm(
 
 
 OTHERS: dict[str, Maker] = {"FlashInfer": flashinfer, "vLLM": vllm}
+
+
+def run(session: Session) -> None:
+    device, (batch, tokens) = session.device, BUDGET_SHAPE if session.cuda else TINY[0]
+    peak = copy_bandwidth(device)
+    store = make_store(session)
+    query = torch.randn(batch, store.kv_heads * store.group, store.dim, device=device).to(store.keys.dtype)
+    tables, shape = paged_calls(session, store, query, tokens, BLOCK_SIZE)[1], (batch, tokens, store)
+    for name, make in OTHERS.items():
+        if not session.clock.left:
+            session.leave_out(f"{name}: no time is left")
+            continue
+        try:
+            calls = make(query, store.keys, store.values, tables, tokens, store.kv_heads, BLOCK_SIZE)
+            seconds = seconds_per_call(calls, device, graph=False)
+        except ModuleNotFoundError as error:
+            say(f"{name}: not installed ({error.name} is missing)")
+        except Exception as error:
+            session.leave_out(f"{name}: {type(error).__name__}: {str(error)[:200]}")
+        else:
+            note(session, name.lower(), f"{name}, {batch} x {tokens} tokens", seconds, shape, peak)

@@ -23,7 +23,7 @@ WARPS = 4
 _WORDS = (torch.int64, torch.int32, torch.int16, torch.uint8)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["source_blocks", "target_blocks"])
 def move_blocks_kernel(
     source: tl.tensor,
     target: tl.tensor,
@@ -35,7 +35,8 @@ def move_blocks_kernel(
 ) -> None:
     """One program: `TILE` words of one plane (K or V of a layer) of one block.
 
-    Grid: (pairs, planes, tiles of a block). source, target: `[planes, blocks, words]`, contiguous.
+    Grid: (pairs, planes, tiles of a block). source, target: `[planes, blocks, words]`, contiguous. Compiled
+    alike for pools of every size: what a small one has warmed up serves a large one.
     """
     pair = tl.program_id(0).to(tl.int64)
     plane = tl.program_id(1).to(tl.int64)

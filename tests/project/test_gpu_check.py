@@ -88,7 +88,7 @@ def test_the_file_says_what_ran_where(checked) -> None:
     _, _, figures = checked
     assert figures["schema_version"] == 1 and figures["device"] == {"type": "cpu"}
     assert {"python", "torch", "triton", "transformers", "numpy", "kvtop"} <= set(figures["versions"])
-    parts = ["correctness", "sampling", "tokens", "decode", "moves", "prefill", "batch", "step"]
+    parts = ["correctness", "sampling", "tokens", "decode", "moves", "prefill", "batch", "step", "others"]
     assert list(figures["parts"]) == parts
     assert all(part["seconds"] > 0 for part in figures["parts"].values())
 
@@ -151,6 +151,22 @@ module.paged_prefill = raising
     assert code == 1 and len(figures["failures"]) == 1 and "no such instruction" in figures["failures"][0]
     assert "block_bytes" in figures["parts"]["moves"]
     assert "FAILED: prefill" in output
+
+
+def test_another_library_that_hangs_is_stopped_and_is_no_fault(root: Path, tmp_path: Path) -> None:
+    hanging = f"""
+import os, time
+os.environ["TRITON_INTERPRET"] = "1"
+sys.path[:0] = [{str(root)!r}, {str(root / "benchmarks")!r}]
+from gpu import others
+others.OTHERS["FlashInfer"] = lambda *given: time.sleep(600)
+"""
+    only = "--only", "others", "--minutes", "0.15"
+    code, output = run(root, tmp_path, *only, absent=SCREEN | KVTOPS, code=hanging)
+    figures = json.loads((tmp_path / "gpu_check.json").read_text())
+    assert code == 0, output
+    assert figures["left_out"] == ["others: still at it after 0.15 minutes: stopped"]
+    assert "left out: others" in output.partition("== results")[2]
 
 
 def test_wrong_use_is_refused_at_once(root: Path, tmp_path: Path) -> None:

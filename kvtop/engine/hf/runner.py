@@ -110,6 +110,8 @@ class HFRunner:
             for start, count in ((0, _WARM_UP_TOKENS), (_WARM_UP_TOKENS, 1), (longest - 1, 1)):
                 row = Row(0, None, 0, [0] * count, start, range(blocks), 0, 0)  # type: ignore[arg-type]
                 self._forward(pack([row], block_size), moves, {})
+            if self._device.type == "cuda":
+                torch.cuda.synchronize(self._device)  # its pools go: nothing may still read or write them
         finally:
             self._pool = kept
         if torch.get_num_threads() != threads:

@@ -81,3 +81,22 @@ def test_each_entry_on_a_chip(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_everything_on_every_chip(tmp_path: Path) -> None:
     check(compiled("everything", tmp_path))
+
+
+def test_pools_of_every_size_share_a_compiled_kernel() -> None:
+    """Else the first copy or swap of a real pool would compile, after a warm-up on a small one."""
+    code = """
+from kvtop.kernels.gpu.ahead import signature
+from kvtop.kernels.gpu.launches import launches
+
+move = next(launch for launch in launches() if launch.kernel.__name__ == "move_blocks_kernel")
+sizes = (1, 128), (65, 1), (5000, 5000)
+found = [
+    signature(move.kernel, move.arguments | {"source_blocks": source, "target_blocks": target})
+    for source, target in sizes
+]
+assert found[0] == found[1] == found[2], found
+"""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
