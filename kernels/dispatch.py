@@ -57,14 +57,28 @@ def choose(device: torch.device, dtype: torch.dtype, heads: HeadShape, wanted: s
         return _load(Choice("torch", reason), device, dtype, heads)
 
 
+def _try_triton(device: torch.device) -> None:
+    """Launch a small kernel: Triton needs a C compiler and Python's headers to launch its first one. Raises
+    ImportError when that fails, whatever the reason."""
+    from kvtop.kernels.gpu.blocks import copy_blocks
+
+    kv = torch.zeros(1, 2, 2, 1, 1, 16, device=device)
+    try:
+        copy_blocks(kv, torch.tensor([[0, 1]], device=device))
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        raise ImportError(lines[0] if lines else type(error).__name__) from error
+
+
 def _load(choice: Choice, device: torch.device, dtype: torch.dtype, heads: HeadShape) -> Kernels:
-    """Raises ImportError where a package is there and yet cannot be loaded."""
+    """Raises ImportError where a package is there and yet cannot be loaded, or cannot compile."""
     attention: Attention
     mover: BlockMover = TorchMover()
     if choice.kind == "triton":
         from kvtop.kernels.gpu.attention import TritonAttention
         from kvtop.kernels.gpu.mover import TritonMover
 
+        _try_triton(device)
         attention, mover = TritonAttention(device, heads, dtype), TritonMover()
     elif choice.kind == "numba":
         from kvtop.kernels.cpu.attention import NumbaAttention

@@ -7,6 +7,7 @@ spilling a register and within the smallest shared memory of these: 163 KiB (sm_
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ def _config(
     return AttentionConfig(rows, tile, warps, stages, "tf32x3" if split else "ieee", halves)
 
 
+@functools.cache
 def decode_config(dim: int, group: int, element_bytes: int, backend: str = "cuda") -> AttentionConfig:
     """For `paged_decode`. group: query heads of a KV head. Raises ValueError for a head dim above 256."""
     entries = _DECODE[backend, padded_dim(dim), element_bytes]
@@ -113,6 +115,7 @@ def decode_config(dim: int, group: int, element_bytes: int, backend: str = "cuda
     return _config(rows, tile, warps, stages, dim, element_bytes, backend)
 
 
+@functools.cache
 def prefill_config(dim: int, group: int, element_bytes: int, backend: str = "cuda") -> AttentionConfig:
     """For `paged_prefill`. group: query heads of a KV head. Raises ValueError for a head dim above 256."""
     rows, tile, warps, stages = _PREFILL[backend, padded_dim(dim), element_bytes]

@@ -110,7 +110,8 @@ def _store(dim: int, element: str, cache: str) -> Launch:
         "key_head_stride": dim,
         "value_token_stride": KV_HEADS * dim,
         "value_head_stride": dim,
-        **_cache_strides("offset_stride", dim),
+        **_cache_strides(dim),
+        "offset_stride": dim,
         "DIM": dim,
         "HEADS_TILE": heads_tile,
         "DIM_TILE": dim_tile,
@@ -119,10 +120,10 @@ def _store(dim: int, element: str, cache: str) -> Launch:
     return Launch(storing.store_kernel, what, arguments, {"num_warps": storing.WARPS})
 
 
-def _cache_strides(slot_stride: str, dim: int) -> dict[str, int]:
+def _cache_strides(dim: int) -> dict[str, int]:
     """Of a layer's cache `[blocks, KV_HEADS, BLOCK_SIZE, dim]`, contiguous."""
     head = BLOCK_SIZE * dim
-    return {"block_stride": KV_HEADS * head, "head_stride": head, slot_stride: dim}
+    return {"block_stride": KV_HEADS * head, "head_stride": head}
 
 
 def _decode(shipped: Shipped, element: str, split: bool) -> Launch:
@@ -170,12 +171,13 @@ def _attention(shipped: Shipped, pointer: str) -> dict[str, Any]:
         "query_head_stride": dim,
         "out_token_stride": heads * dim,
         "out_head_stride": dim,
-        **_cache_strides("slot_stride", dim),
+        **_cache_strides(dim),
         "GROUP": shipped.group,
         "ROWS": config.rows,
         "DIM": dim,
         "PADDED_DIM": padded_dim(dim),
         "BLOCK_SIZE": BLOCK_SIZE,
+        "SLOT_STRIDE": dim,
         "TILE": config.tile,
         "PRECISION": config.precision,
         "HALVES": config.halves,

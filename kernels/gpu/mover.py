@@ -76,11 +76,13 @@ class TritonMover:
         if self._stream is None:
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(self._stream):
-            yield
-        # It was made on the current stream, which may get its memory back only when the swaps are done.
-        read.record_stream(self._stream)
-        self._swapped = self._stream.record_event()
+        try:
+            with torch.cuda.stream(self._stream):
+                yield
+        finally:  # what was launched before something went wrong runs all the same
+            # It was made on the current stream, which may get its memory back only when the swaps are done.
+            read.record_stream(self._stream)
+            self._swapped = self._stream.record_event()
 
 
 def _launches(moves: Moves) -> list[tuple[str, list[list[tuple[int, int]]]]]:

@@ -100,13 +100,13 @@ def paged_decode(
         out.stride(1),
         key_cache.stride(0),
         key_cache.stride(1),
-        key_cache.stride(2),
         SPLIT=split,
         GROUP=group,
         ROWS=config.rows,
         DIM=dim,
         PADDED_DIM=padded_dim(dim),
         BLOCK_SIZE=block_size,
+        SLOT_STRIDE=key_cache.stride(2),
         TILE=config.tile,
         PRECISION=config.precision,
         HALVES=config.halves,
@@ -156,13 +156,13 @@ def decode_split(
     out_head_stride: tl.tensor,
     block_stride: tl.tensor,
     head_stride: tl.tensor,
-    slot_stride: tl.tensor,
     SPLIT: tl.constexpr,
     GROUP: tl.constexpr,
     ROWS: tl.constexpr,
     DIM: tl.constexpr,
     PADDED_DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
+    SLOT_STRIDE: tl.constexpr,
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
     HALVES: tl.constexpr,
@@ -200,7 +200,7 @@ def decode_split(
     for start in range(begin, end, TILE):
         position = start + tl.arange(0, TILE)
         seen = position < end
-        offsets = token_offsets(table, position, seen, block_stride, slot_stride, BLOCK_SIZE, True)
+        offsets = token_offsets(table, position, seen, block_stride, SLOT_STRIDE, BLOCK_SIZE, True)
         scores = score_tile(
             q_low, q_high, keys_of_head, offsets, seen, DIM, PADDED_DIM, HALVES, True, PRECISION
         )

@@ -104,12 +104,12 @@ def paged_prefill(
         out.stride(1),
         key_cache.stride(0),
         key_cache.stride(1),
-        key_cache.stride(2),
         GROUP=group,
         ROWS=config.rows,
         DIM=dim,
         PADDED_DIM=padded_dim(dim),
         BLOCK_SIZE=block_size,
+        SLOT_STRIDE=key_cache.stride(2),
         TILE=config.tile,
         PRECISION=config.precision,
         HALVES=config.halves,
@@ -137,12 +137,12 @@ def prefill_tile(
     out_head_stride: tl.tensor,
     block_stride: tl.tensor,
     head_stride: tl.tensor,
-    slot_stride: tl.tensor,
     GROUP: tl.constexpr,
     ROWS: tl.constexpr,
     DIM: tl.constexpr,
     PADDED_DIM: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
+    SLOT_STRIDE: tl.constexpr,
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
     HALVES: tl.constexpr,
@@ -195,7 +195,7 @@ def prefill_tile(
     acc = tl.zeros([ROWS, PADDED_DIM], tl.float32)
     for start in range(whole_begin, whole_end, TILE):
         position = start + tl.arange(0, TILE)
-        offsets = token_offsets(table, position, position, block_stride, slot_stride, BLOCK_SIZE, False)
+        offsets = token_offsets(table, position, position, block_stride, SLOT_STRIDE, BLOCK_SIZE, False)
         scores = score_tile(
             q_low, q_high, keys_of_head, offsets, position, DIM, PADDED_DIM, HALVES, False, PRECISION
         )
@@ -209,7 +209,7 @@ def prefill_tile(
             start += whole_tiles * TILE
         position = start + tl.arange(0, TILE)
         stored = position <= last
-        offsets = token_offsets(table, position, stored, block_stride, slot_stride, BLOCK_SIZE, True)
+        offsets = token_offsets(table, position, stored, block_stride, SLOT_STRIDE, BLOCK_SIZE, True)
         scores = score_tile(
             q_low, q_high, keys_of_head, offsets, stored, DIM, PADDED_DIM, HALVES, True, PRECISION
         )

@@ -34,16 +34,19 @@ def token_offsets(
     position: tl.tensor,
     seen: tl.tensor,
     block_stride: tl.tensor,
-    slot_stride: tl.tensor,
+    SLOT_STRIDE: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     MASKED: tl.constexpr,
 ) -> tl.tensor:
-    """`[TILE]` int64: elements from a head's first block to each token's row. Pools exceed 2^31 elements."""
+    """`[TILE]` int64: elements from a head's first block to each token's row. Pools exceed 2^31 elements.
+
+    SLOT_STRIDE is known when compiling: rows of a head dim that 8 divides but 16 does not are loaded whole.
+    """
     if MASKED:
         block = tl.load(table + position // BLOCK_SIZE, mask=seen, other=0)
     else:
         block = tl.load(table + position // BLOCK_SIZE)
-    return block.to(tl.int64) * block_stride + (position % BLOCK_SIZE) * slot_stride
+    return block.to(tl.int64) * block_stride + (position % BLOCK_SIZE) * SLOT_STRIDE
 
 
 @triton.jit

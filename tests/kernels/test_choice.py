@@ -75,6 +75,21 @@ def test_a_package_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) 
         dispatch.choose(torch.device("cpu"), torch.float32, HEADS, "numba")
 
 
+def test_triton_that_cannot_launch_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton")
+    from kvtop.kernels.gpu import blocks
+
+    def launch(*arguments: object) -> None:
+        raise RuntimeError("Failed to find C compiler.\nPlease specify one")
+
+    monkeypatch.setattr(blocks, "copy_blocks", launch)
+    monkeypatch.setattr(dispatch, "choose_kind", lambda machine, wanted: choice.Choice("triton"))
+    kernels = dispatch.choose(torch.device("cpu"), torch.float32, HEADS)
+    assert (kernels.kind, kernels.note) == ("torch", "triton does not load: Failed to find C compiler.")
+    with pytest.raises(KernelsUnavailable, match="C compiler"):
+        dispatch.choose(torch.device("cpu"), torch.float32, HEADS, "triton")
+
+
 def test_the_choice_loads_no_framework() -> None:
     lines = Path(choice.__file__ or "").read_text("utf-8").splitlines()
     names = {line.split()[1].split(".")[0] for line in lines if line.startswith(("import ", "from "))}
