@@ -40,7 +40,7 @@ class AttentionConfig:
 # (backend, padded dim, bytes of an element) -> (rows at most, tile, warps, stages), by rows.
 # A group of more query heads than the last entry takes is spread over several programs.
 _DECODE = {
-    ("cuda", 32, 2): ((16, 128, 4, 5), (64, 32, 4, 5)),
+    ("cuda", 32, 2): ((16, 128, 4, 5),),
     ("cuda", 64, 2): ((32, 128, 4, 5), (64, 64, 4, 5)),
     ("cuda", 128, 2): ((16, 64, 4, 5), (64, 64, 8, 5)),
     ("cuda", 256, 2): ((32, 32, 4, 5), (64, 32, 8, 5)),
