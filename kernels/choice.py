@@ -6,6 +6,7 @@ Imports neither torch nor a compiler, so that a report can ask without loading t
 from __future__ import annotations
 
 import importlib.util
+import os
 from typing import Literal, NamedTuple
 
 Kind = Literal["triton", "numba", "torch", "reference"]
@@ -73,6 +74,8 @@ def obstacle(kind: Kind, machine: Machine) -> str | None:
             return "numba computes on the CPU only"
         if importlib.util.find_spec("numba") is None:
             return "numba is not installed"
+        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+            return "NUMBA_DISABLE_JIT is set"
         if machine.dtype not in NUMBA_DTYPES:
             return f"the numba kernels take {' and '.join(NUMBA_DTYPES)}, not {machine.dtype}"
     return None

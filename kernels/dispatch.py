@@ -57,6 +57,21 @@ def choose(device: torch.device, dtype: torch.dtype, heads: HeadShape, wanted: s
         return _load(Choice("torch", reason), device, dtype, heads)
 
 
+def _try_numba(dtype: torch.dtype) -> None:
+    """Load or compile the kernel. Raises ImportError when that fails, whatever the reason."""
+    from kvtop.kernels.cpu.compile import try_kernel
+
+    try:
+        try_kernel(dtype)
+    except Exception as error:
+        raise ImportError(_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def _try_triton(device: torch.device) -> None:
     """Launch a small kernel: Triton needs a C compiler and Python's headers to launch its first one. Raises
     ImportError when that fails, whatever the reason."""
@@ -66,8 +81,7 @@ def _try_triton(device: torch.device) -> None:
     try:
         copy_blocks(kv, torch.tensor([[0, 1]], device=device))
     except Exception as error:
-        lines = str(error).strip().splitlines()
-        raise ImportError(lines[0] if lines else type(error).__name__) from error
+        raise ImportError(_first_line(error)) from error
 
 
 def _load(choice: Choice, device: torch.device, dtype: torch.dtype, heads: HeadShape) -> Kernels:
@@ -83,6 +97,7 @@ def _load(choice: Choice, device: torch.device, dtype: torch.dtype, heads: HeadS
     elif choice.kind == "numba":
         from kvtop.kernels.cpu.attention import NumbaAttention
 
+        _try_numba(dtype)
         attention = NumbaAttention()
     elif choice.kind == "reference":
         from kvtop.kernels.reference_attention import ReferenceAttention

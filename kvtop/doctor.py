@@ -5,6 +5,7 @@ Nothing heavy is imported: versions come from the packages' metadata, the proces
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import json
 import os
@@ -155,15 +156,16 @@ def _kernels(environ: Mapping[str, str]) -> Iterator[Check]:
     for index, capability in enumerate(_capabilities()):
         yield _kernels_check(f"kernels, GPU {index}", Machine("cuda", "bf16", capability))
     if not _capabilities():
-        lacking = obstacle("triton", Machine("cuda", "bf16"))
+        lacking = obstacle("triton", Machine("cuda", "bf16")) or _does_not_load("triton")
         text = f"triton {_version('triton')}, for a machine with a GPU"
         yield Check("kernels, GPU", "ok", text) if lacking is None else Check("kernels, GPU", "note", lacking)
 
 
 def _kernels_check(name: str, machine: Machine) -> Check:
     choice = choose_kind(machine)
-    if choice.note is not None:
-        return Check(name, "note", f"{choice.kind}, slower: {choice.note}")
+    note = choice.note or _does_not_load(choice.kind)
+    if note is not None:
+        return Check(name, "note", f"torch, slower: {note}")
     built = "+cpu" in _version("torch") and machine.device != "cpu"
     version = f"{choice.kind} {_version(choice.kind)}"
     return (
@@ -171,6 +173,16 @@ def _kernels_check(name: str, machine: Machine) -> Check:
         if built
         else Check(name, "ok", version)
     )
+
+
+def _does_not_load(package: str) -> str | None:
+    """What a package that is installed says when it is imported and fails; None when it loads."""
+    try:
+        importlib.import_module(package)
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        return f"{package} does not load: {lines[0] if lines else type(error).__name__}"
+    return None
 
 
 def _version(package: str) -> str:

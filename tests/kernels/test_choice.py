@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -56,6 +58,11 @@ def test_what_cannot_run_gives_way_and_is_named(machine, hidden, note, lacking) 
         choose_kind(machine, first)
 
 
+def test_without_compiling_numba_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert choose_kind(CPU) == ("torch", "NUMBA_DISABLE_JIT is set")
+
+
 def test_what_is_asked_for_is_taken() -> None:
     pytest.importorskip("triton")
     assert choose_kind(CPU, "torch").kind == choose_kind(GPU, "torch").kind == "torch"
@@ -73,6 +80,41 @@ def test_a_package_that_does_not_load_is_named(monkeypatch: pytest.MonkeyPatch) 
     assert kernels.name.startswith("gather + sdpa (numba does not load: ")
     with pytest.raises(KernelsUnavailable, match="numba does not load"):
         dispatch.choose(torch.device("cpu"), torch.float32, HEADS, "numba")
+
+
+def test_a_damaged_cache_is_thrown_away_and_made_again(tmp_path: Path) -> None:
+    """In processes of their own: fill the cache, cut its files, load."""
+    program = (
+        "import torch; from kvtop.kernels import dispatch; from kvtop.kernels.protocol import HeadShape; "
+        "print(dispatch.choose(torch.device('cpu'), torch.float32, HeadShape(1, 1, 8)).name)"
+    )
+
+    def start() -> str:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert start() == "numba paged decode + prefill"
+    files = list(tmp_path.rglob("*.nb?"))
+    assert len(files) == 2
+    for file in files:
+        file.write_bytes(file.read_bytes()[:100])
+    assert start() == "numba paged decode + prefill"
+    assert all(file.stat().st_size > 100 for file in tmp_path.rglob("*.nb?"))
+
+
+def test_a_kernel_that_does_not_run_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kvtop.kernels.cpu import compile as compiling
+
+    def fail(dtype: torch.dtype) -> None:
+        raise ValueError("no such instruction\nand more")
+
+    monkeypatch.setattr(compiling, "try_kernel", fail)
+    kernels = dispatch.choose(torch.device("cpu"), torch.float32, HEADS)
+    assert (kernels.kind, kernels.note) == ("torch", "numba does not load: no such instruction")
 
 
 def test_triton_that_cannot_launch_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,4 +135,4 @@ def test_triton_that_cannot_launch_gives_way(monkeypatch: pytest.MonkeyPatch) ->
 def test_the_choice_loads_no_framework() -> None:
     lines = Path(choice.__file__ or "").read_text("utf-8").splitlines()
     names = {line.split()[1].split(".")[0] for line in lines if line.startswith(("import ", "from "))}
-    assert names <= {"__future__", "importlib", "typing"}
+    assert names <= {"__future__", "importlib", "os", "typing"}

@@ -18,7 +18,7 @@ PAGES = (
     ("4", "Prefixes ("),
     ("5", "Compare ("),
     ("6", "Rates"),
-    ("7", "Kernel (no model)"),
+    ("7", "Kernel: no model"),
     ("F1", "Esc closes"),
 )
 """The keys of the presets and of the help, each with a word that its picture has."""

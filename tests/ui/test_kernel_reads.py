@@ -47,7 +47,7 @@ async def test_the_step_in_figures(drive, session) -> None:
     publish(session, figures=figures)
     async with drive(session, SIZE) as driven:
         await driven.press("7")
-        assert "Kernel (numba paged decode)" in driven.text
+        assert "Kernel: numba paged decode" in driven.text
         assert "gathered  3 MiB" in driven.text
         assert "206 tokens" in driven.text
         assert "3 sequences" in driven.text
@@ -129,7 +129,7 @@ async def test_what_is_not_published(drive, session) -> None:
     publish(session, source=source, figures=figures)
     async with drive(session, SIZE) as driven:
         await driven.press("7")
-        assert "Kernel (kernel not published)" in driven.text
+        assert "Kernel: not published" in driven.text
         assert "bytes not published" in driven.text
         publish(session, ())
         await driven.settle()

@@ -65,7 +65,9 @@ def prepare(
     network = network.eval().to(device)
     weight_bytes = sum(tensor.nbytes for tensor in network.parameters())
     weight_bytes += sum(tensor.nbytes for tensor in network.buffers())
-    if device.type == "cpu" and kernels in (AUTO, "numba"):
+    with unavailable_as_error():
+        kind = choose_kind(machine(device, network.dtype), kernels).kind
+    if kind == "numba":
         progress("compiling the attention kernel", 0.65)
         _compile_in_a_child(network)
     progress("checking the attention", 0.7)

@@ -57,8 +57,8 @@ class KernelReads(PanelBody):
         if snapshot is None:
             return "Kernel", ""
         attention = snapshot.source.attention
-        absent = "no model" if snapshot.source.model == "none" else "kernel not published"
-        title = f"Kernel ({visible(attention) if attention is not None else absent})"
+        absent = "no model" if snapshot.source.model == "none" else "not published"
+        title = f"Kernel: {visible(attention) if attention is not None else absent}"
         words = [f"step {count(snapshot.step)}"]
         if self.sort != SORTS[0]:
             words.append(self.sort + " first")
