@@ -68,10 +68,20 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     unknown = [part for part in chosen.parts if part not in PARTS]
     if unknown:
         parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    if not chosen.json.resolve().parent.is_dir():
-        parser.error(f"--json {chosen.json}: there is no folder {chosen.json.resolve().parent}")
-    if chosen.minutes <= 0:
-        parser.error("--minutes must be above 0")
+    place = chosen.json.resolve()
+    if not place.parent.is_dir():
+        parser.error(f"--json {chosen.json}: there is no folder {place.parent}")
+    if place.is_dir():
+        parser.error(f"--json {chosen.json}: is a folder, a file is needed")
+    try:
+        with tempfile.TemporaryFile(dir=place.parent):
+            pass
+    except OSError as error:
+        parser.error(f"--json {chosen.json}: nothing can be written to {place.parent}: {error.strerror}")
+    if not 0 < chosen.minutes < float("inf"):
+        parser.error("--minutes must be a number above 0")
+    if chosen.processes is not None and chosen.processes < 1:
+        parser.error("--processes must be 1 or more")
     return chosen
 
 
@@ -153,6 +163,8 @@ class Check:
                 break
             self.write()
         watch.cancel()
+        if self.session.findings.empty and not self.child:
+            self.session.fail("nothing was checked: everything was left out")
         self.write()
         if not self.child:
             self._print()

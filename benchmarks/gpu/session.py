@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +40,11 @@ class Findings:
     """`name`, `figure`, `bound`, `held`: a budget that is missed fails nothing."""
     left_out: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was checked or measured: all was left out."""
+        return not self.checks and not any(set(figures) - {"seconds"} for figures in self.parts.values())
 
     @property
     def passed(self) -> bool:
@@ -123,13 +128,11 @@ def say(what: str, figure: str = "", verdict: str = "") -> None:
 
 def write_json(path: Path, report: dict[str, Any]) -> None:
     """Whole or not at all; what is not a finite number is null, as JSON has it."""
-    handle = tempfile.NamedTemporaryFile(  # noqa: SIM115
-        "w", dir=path.resolve().parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-    )
-    with handle:
-        json.dump(_finite(report), handle, indent=1, allow_nan=False)
-        handle.write("\n")
-    Path(handle.name).replace(path)
+    beside = path.resolve().with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("w", encoding="utf-8") as file:
+        json.dump(_finite(report), file, indent=1, allow_nan=False)
+        file.write("\n")
+    beside.replace(path)
 
 
 def _finite(value: Any) -> Any:

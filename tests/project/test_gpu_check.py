@@ -109,7 +109,7 @@ def test_tokens_are_compared_through_swaps_and_copies(checked) -> None:
 
 def test_parts_without_their_packages_are_left_out(root: Path, tmp_path: Path) -> None:
     code, output = run(root, tmp_path, "--only", "sampling,tokens,batch,step", absent=SCREEN | KVTOPS)
-    assert code == 0, output
+    assert code == 1 and "FAILED: nothing was checked" in output
     figures = json.loads((tmp_path / "gpu_check.json").read_text())
     packages = "click msgspec psutil platformdirs"
     assert f"batch needs {packages.replace(' ', ', ')}: pip install {packages}" in figures["left_out"]
@@ -174,6 +174,14 @@ def test_wrong_use_is_refused_at_once(root: Path, tmp_path: Path) -> None:
     assert code == 2 and "no part speed" in output
     code, output = run(root, tmp_path, "--json", "nowhere/figures.json", absent=SCREEN | {"torch"})
     assert code == 2 and "there is no folder" in output
+    for option, value, words in (
+        ("--json", ".", "is a folder"),
+        ("--minutes", "nan", "above 0"),
+        ("--minutes", "0", "above 0"),
+        ("--processes", "0", "1 or more"),
+    ):
+        code, output = run(root, tmp_path, option, value, absent=SCREEN | {"torch"})
+        assert code == 2 and words in output and "Traceback" not in output
 
 
 def test_what_a_trace_says_of_a_step(root: Path) -> None:
