@@ -51,6 +51,7 @@ def test_every_kind_of_row_in_one_step(vocabulary: int) -> None:
         logits = (3 * generator.standard_normal((len(rows), vocabulary))).astype(np.float32)
         ours, theirs = both(rows, logits)
         assert [one.token_ids for one in theirs] == [one.token_ids for one in ours]
+        assert ours[6].token_ids == (int(logits[6].argmax()),) * 2
         for one, other in zip(ours, theirs, strict=True):
             assert [token for token, _ in other.candidates] == [token for token, _ in one.candidates]
             np.testing.assert_allclose(

@@ -88,6 +88,29 @@ def test_a_steps_arrays_go_to_the_device_at_once(kit: Any, monkeypatch: pytest.M
     assert {"token_ids", "positions", "last_tokens", "gather.tables", "draws.uniforms"} <= names
 
 
+def test_the_first_layer_waits_for_the_swaps(kit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner, _ = runner_on(kit, "torch", "Llama", num_hidden_layers=2)
+    order: list[str] = []
+
+    def noted(owner: Any, name: str) -> None:
+        done = getattr(owner, name)
+        monkeypatch.setattr(
+            type(owner), name, lambda self, *arguments: (order.append(name), done(*arguments))[1]
+        )
+
+    for owner, name in ((runner._kernels.mover, "run"), (runner._kernels.mover, "settle")):
+        noted(owner, name)
+    noted(runner._kernels.attention, "__call__")
+    server = kit.server(runner, 4, 16, chunk=64)
+    one = server.add(kit.prompts([5])[0])
+    server.step([one])
+    server.step([one], swaps_out=[(one.table[0], 0)], swaps_in=[(0, server.free.pop())])
+    assert order == ["settle", "__call__", "__call__", "run", "settle", "__call__", "__call__"]
+    order.clear()
+    runner.run(StepPlan(swaps_out=[(one.table[0], 0)]))
+    assert order == ["run", "settle"]
+
+
 def test_reads_are_counted_by_the_tables_and_windows(kit: Any) -> None:
     runner, _ = runner_on(kit, "numba", "Mistral", num_hidden_layers=2)
     runner.allocate(16, 4, 0)

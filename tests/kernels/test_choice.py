@@ -38,6 +38,7 @@ def test_the_first_choice() -> None:
     assert choose_kind(CPU) == ("numba", None)
     assert choose_kind(GPU) == ("triton", None)
     assert choose_kind(GPU._replace(capability=None)) == ("triton", None)
+    assert choose_kind(GPU._replace(capability=(8, 0), head_dim=256)) == ("triton", None)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,9 @@ def test_a_kernel_that_does_not_run_gives_way(monkeypatch: pytest.MonkeyPatch) -
 
 def test_triton_that_cannot_launch_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("triton")
-    from kvtop.kernels.gpu import blocks
+    from kvtop.kernels.gpu import blocks, mover  # the mover, or it would keep what stands for the launch
+
+    assert mover.copy_blocks is blocks.copy_blocks
 
     def launch(*arguments: object) -> None:
         raise RuntimeError("Failed to find C compiler.\nPlease specify one")
