@@ -41,9 +41,10 @@ PARTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "prefill": (25, ("triton",)),
     "batch": (60, ("click", *KVTOP)),
     "step": (45, KVTOP),
+    "tune": (30, ("triton",)),
     "others": (15, ("triton",)),
 }
-LEAST_S = {"tokens": 10, "batch": 25, "step": 20, "others": 15}
+LEAST_S = {"tokens": 10, "batch": 25, "step": 20, "tune": 10, "others": 15}
 """What a part with a model, or with other libraries, takes at least, on a GPU."""
 FOREIGN = "others"
 """The part that is not kvtop's: nothing is wrong with kvtop when it hangs."""

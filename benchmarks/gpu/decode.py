@@ -20,8 +20,8 @@ from gpu.contiguous import Rival, fastest_decode
 from gpu.correctness import row_error
 from gpu.session import Session, say
 from gpu.timing import Call, calls_for, copy_bandwidth, l2_bytes, seconds_per_call
-from kvtop.kernels.gpu.configs import decode_config
-from kvtop.kernels.gpu.decode_plan import plan_decode
+from kvtop.kernels.gpu.configs import AttentionConfig, decode_config
+from kvtop.kernels.gpu.decode_plan import DecodePlan, plan_decode
 from kvtop.kernels.gpu.paged_decode import BACKEND, paged_decode
 
 BLOCK_SIZE = 16
@@ -136,14 +136,17 @@ def paged_calls(
     tokens: int,
     block_size: int,
     scattered: bool = True,
-) -> tuple[list[Call], list[torch.Tensor], int]:
-    """Calls that read different blocks, their tables, and the splits of each context."""
+    config: AttentionConfig | None = None,
+    plan: DecodePlan | None = None,
+) -> tuple[list[Call], list[torch.Tensor], DecodePlan]:
+    """Calls that read different blocks, their tables, and the splits of each context: those of the shipped
+    configuration, or of another `config` and `plan`."""
     batch, device = len(query), session.device
     caches = store.blocks(block_size)
     blocks, width = len(caches[0]), -(-tokens // block_size)
-    tile = decode_config(store.dim, store.group, store.keys.itemsize, BACKEND).tile
+    config = config or decode_config(store.dim, store.group, store.keys.itemsize, BACKEND)
     processors = torch.cuda.get_device_properties(device).multi_processor_count if session.cuda else 132
-    plan = plan_decode(np.full(batch, tokens), store.kv_heads, processors, tile)
+    plan = plan or plan_decode(np.full(batch, tokens), store.kv_heads, processors, config.tile)
     lengths = torch.full((batch,), tokens, dtype=torch.int32, device=device)
     tables = []
     for index in range(_rounds(session, batch * tokens * store.token_bytes)):
@@ -156,9 +159,9 @@ def paged_calls(
     scale = store.dim**-0.5
 
     def call(table: torch.Tensor) -> torch.Tensor:
-        return paged_decode(query, *caches, table, lengths, scale, plan=plan)
+        return paged_decode(query, *caches, table, lengths, scale, plan=plan, config=config)
 
-    return [lambda table=table: call(table) for table in tables], tables, plan.splits  # type: ignore[misc]
+    return [lambda table=table: call(table) for table in tables], tables, plan  # type: ignore[misc]
 
 
 def _rounds(session: Session, size: int) -> int:
@@ -169,11 +172,11 @@ def _measure(session: Session, store: Store, batch: int, tokens: int, peak: floa
     """One shape: ours, scattered, and the fastest over contiguous K/V."""
     query = torch.randn(batch, store.kv_heads * store.group, store.dim, device=session.device)
     query = query.to(store.keys.dtype)
-    calls, tables, splits = paged_calls(session, store, query, tokens, BLOCK_SIZE)
+    calls, tables, plan = paged_calls(session, store, query, tokens, BLOCK_SIZE)
     _check(session, store, query, calls[0], tables[0], tokens)
     size = batch * tokens * store.token_bytes
     found: dict[str, Any] = {"batch": batch, "context_tokens": tokens, "read_mib": size / 2**20}
-    found["splits"] = splits
+    found["splits"] = plan.splits
     seconds = seconds_per_call(calls, session.device)
     del calls
     data = [store.contiguous(batch, tokens, index) for index in range(_rounds(session, size))]

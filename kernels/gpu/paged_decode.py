@@ -24,7 +24,13 @@ import torch
 import triton
 import triton.language as tl
 
-from kvtop.kernels.gpu.configs import REDUCE_SPLITS, REDUCE_WARPS, decode_config, padded_dim
+from kvtop.kernels.gpu.configs import (
+    REDUCE_SPLITS,
+    REDUCE_WARPS,
+    AttentionConfig,
+    decode_config,
+    padded_dim,
+)
 from kvtop.kernels.gpu.decode_plan import DecodePlan
 from kvtop.kernels.gpu.tiles import fold, load_queries, load_rows, score_tile, token_offsets
 
@@ -45,6 +51,7 @@ def paged_decode(
     rows: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
     plan: DecodePlan,
+    config: AttentionConfig | None = None,
 ) -> torch.Tensor:
     """Attend for the newest token of each row, whose K/V is stored. Returns `[T, query heads, dim]`.
 
@@ -53,7 +60,8 @@ def paged_decode(
     int32. lengths: `[S]` int32, the newest token included; 0 gives zeros. tokens, rows: `[n]` int32, which
     queries decode and the table row each one reads; without them query i reads row i. scale: of the scores,
     before the softmax. window: only the last `window` tokens are seen; 0 means all. plan: from `plan_decode`
-    over these rows' lengths, for this window or a larger one.
+    over these rows' lengths, for this window or a larger one. config: another one than the table's, to be
+    measured.
 
     Changes `out` at the decoding tokens (made when None, in the query's dtype; other tokens are left as
     they are). Raises ValueError for a head dim above 256 or caches that differ in strides.
@@ -62,7 +70,7 @@ def paged_decode(
     _, kv_heads, block_size, _ = key_cache.shape
     if key_cache.stride() != value_cache.stride():
         raise ValueError("the key and the value cache must have the same strides")
-    config = decode_config(dim, heads // kv_heads, key_cache.element_size(), BACKEND)
+    config = config or decode_config(dim, heads // kv_heads, key_cache.element_size(), BACKEND)
     if out is None:
         out = torch.empty_like(query, memory_format=torch.contiguous_format)
     if tokens is None or rows is None:

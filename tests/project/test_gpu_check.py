@@ -88,7 +88,18 @@ def test_the_file_says_what_ran_where(checked) -> None:
     _, _, figures = checked
     assert figures["schema_version"] == 1 and figures["device"] == {"type": "cpu"}
     assert {"python", "torch", "triton", "transformers", "numpy", "kvtop"} <= set(figures["versions"])
-    parts = ["correctness", "sampling", "tokens", "decode", "moves", "prefill", "batch", "step", "others"]
+    parts = [
+        "correctness",
+        "sampling",
+        "tokens",
+        "decode",
+        "moves",
+        "prefill",
+        "batch",
+        "step",
+        "tune",
+        "others",
+    ]
     assert list(figures["parts"]) == parts
     assert all(part["seconds"] > 0 for part in figures["parts"].values())
 
