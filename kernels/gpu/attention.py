@@ -69,8 +69,8 @@ class TritonAttention:
         out = torch.empty_like(query, memory_format=torch.contiguous_format)
         read = key_cache, value_cache, on["tables"], on["lengths"]
         if len(self._decoding_lengths):
-            indices = {"tokens": on["tokens"], "rows": on["rows"]}
-            paged_decode(query, *read, scale, window=window, out=out, plan=self._plan(window), **indices)
+            tokens, rows, plan = on["tokens"], on["rows"], self._plan(window)
+            paged_decode(query, *read, scale, window=window, tokens=tokens, rows=rows, out=out, plan=plan)
         if len(on["tiles"]):
             paged_prefill(query, *read, on["starts"], on["tiles"], scale, window=window, out=out)
         return out
