@@ -73,8 +73,6 @@ class Moves(NamedTuple):
 class BlockMover(Protocol):
     """Moves whole blocks, all layers of K and V at once, as if one pair after the other."""
 
-    name: str
-
     def metadata(self, moves: Moves) -> dict[str, Array]:
         """What the kernels read from the device's memory: part of the step's one upload. Changes nothing."""
         ...

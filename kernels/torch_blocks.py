@@ -13,8 +13,6 @@ from kvtop.kernels.protocol import Moves, Pairs
 class TorchMover:
     """Implements `kvtop.kernels.protocol.BlockMover`, on any device; everything is on the current stream."""
 
-    name = "torch"
-
     def metadata(self, moves: Moves) -> dict[str, Array]:
         """Nothing: the copies are called one by one. Changes nothing."""
         return {}

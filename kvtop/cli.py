@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from kvtop import __version__
+from kvtop.kernels.choice import AUTO, KINDS
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -94,8 +95,8 @@ def cli() -> None:
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), help="Default: bf16 where it is fast.")
 @click.option(
     "--kernels",
-    type=click.Choice(["auto", "triton", "numba", "torch", "reference"]),
-    default="auto",
+    type=click.Choice([AUTO, *KINDS]),
+    default=AUTO,
     show_default=True,
     help="What computes attention and moves blocks: triton on a GPU, numba on a CPU, or by name.",
 )

@@ -24,8 +24,6 @@ class TritonMover:
     the host's pool must be pinned (else ValueError), and both pools must outlive the swaps between them.
     """
 
-    name = "triton"
-
     def __init__(self) -> None:
         self._stream: torch.cuda.Stream | None = None
         self._swapped: torch.cuda.Event | None = None

@@ -391,3 +391,10 @@ class FakeSession:
         if all(s.request != sequence.request for s in self.sequences):
             self.totals["finished"] += 1
             self.emit(ev.Finished, sequence.request, ev.FinishReason.LENGTH)
+
+
+def row_of(lines: list[str], name: str) -> str:
+    """The table's line of a sequence."""
+    return next(
+        line for line in lines if f" {name} " in line and any(s in line for s in ("RUN", "WAIT", "SWAP"))
+    )

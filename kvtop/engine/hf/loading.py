@@ -25,9 +25,9 @@ from kvtop.engine.hf.probe import probe
 from kvtop.engine.hf.runner import HFRunner
 from kvtop.kernels.choice import AUTO, KernelsUnavailable, choose_kind
 from kvtop.kernels.cpu.compile import compiled_marker
-from kvtop.kernels.dispatch import machine
+from kvtop.kernels.dispatch import DTYPE_NAMES, machine
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 
 _DECODER_CLASSES = ("ForCausalLM", "LMHeadModel")
 

@@ -54,6 +54,7 @@ class HFRunner:
         self._shape = shape
         self._device = device
         self._kernels = kernels
+        self._layers_by_window = Counter(shape.windows)
         self._samples_on_device = device.type != "cpu"
         self.reads: CacheReads | None = None
         self._pool: KVPool | None = None
@@ -193,10 +194,9 @@ class HFRunner:
     def _reads(self, step: PackedStep) -> CacheReads:
         """What the layers read through the tables of a step."""
         per_layer = self._shape.bytes_per_token // self._shape.layers
-        layers = Counter(self._shape.windows)
-        by_window = {window: step.reads(window) for window in layers}
+        by_window = {window: step.reads(window) for window in self._layers_by_window}
         widest = max(by_window.values())
-        read = sum(number * by_window[window].tokens for window, number in layers.items())
+        read = sum(number * by_window[window].tokens for window, number in self._layers_by_window.items())
         return CacheReads(read * per_layer, widest.blocks, widest.runs)
 
     # -- text ---------------------------------------------------------------------------------------------

@@ -13,20 +13,7 @@ pytest.importorskip("triton")
 from kvtop.kernels.gpu.configs import prefill_config
 from kvtop.kernels.gpu.paged_prefill import paged_prefill, prefill_tiles, queries_per_tile
 from tests.kernels.cases import Case, make_case
-
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-TYPES = [torch.float32, torch.float16, torch.bfloat16]
-TOLERANCE = {torch.float32: 5e-6, torch.float16: 2e-3, torch.bfloat16: 1.2e-2}
-"""Of the largest output: its rounding and that of the weights. The interpreter rounds towards zero."""
-
-GRID = [
-    (32, torch.float32),
-    (64, torch.bfloat16),
-    (80, torch.float16),
-    (128, torch.bfloat16),
-    (192, torch.float32),
-    (256, torch.float16),
-]
+from tests.kernels.gpu.grid import DEVICE, GRID, TOLERANCE, TYPES
 
 ROWS = [(1, 1), (17, 17), (70, 25), (33, 1), (90, 3)]
 

@@ -11,9 +11,7 @@ import torch
 pytest.importorskip("triton")
 
 from kvtop.kernels.gpu.store import store, tile_shape
-
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-TYPES = [torch.float32, torch.float16, torch.bfloat16]
+from tests.kernels.gpu.grid import DEVICE, TYPES
 
 
 def slots_of(tokens: int, blocks: int, block_size: int) -> torch.Tensor:
