@@ -31,9 +31,14 @@ def request_of(sequence: int) -> int:
     return sequence >> BRANCH_BITS
 
 
+def branch_of(sequence: int) -> int:
+    """Which of its request's sequences it is, counted from 0."""
+    return sequence & (1 << BRANCH_BITS) - 1
+
+
 def sequence_name(sequence: int) -> str:
     """What people call it: `42` for branch 0, `42.3` for branch 3."""
-    request, branch = sequence >> BRANCH_BITS, sequence & (1 << BRANCH_BITS) - 1
+    request, branch = request_of(sequence), branch_of(sequence)
     return f"{request}.{branch}" if branch else str(request)
 
 

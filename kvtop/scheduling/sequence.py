@@ -8,7 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kvtop.memory.block_table import BlockTable
-from kvtop.memory.events import BRANCH_BITS, FinishReason, sequence_id
+from kvtop.memory.events import FinishReason, branch_of, request_of, sequence_id
 from kvtop.workload.request import Request
 
 
@@ -53,7 +53,7 @@ class Sequence:
     @property
     def branch(self) -> int:
         """Which sample, beam or fork of its request it is; keys its random numbers."""
-        return self.table.sequence & (1 << BRANCH_BITS) - 1
+        return branch_of(self.table.sequence)
 
     @property
     def generated(self) -> int:
@@ -62,7 +62,7 @@ class Sequence:
 
     def branch_off(self, branch: int) -> Sequence:
         """A sequence with the same tokens and no blocks yet, as branch `branch` of the same request."""
-        request = self.table.sequence >> BRANCH_BITS
+        request = request_of(self.table.sequence)
         table = BlockTable(sequence_id(request, branch), self.table.tokens[:])
         return Sequence(table, self.prompt_length, self.score)
 

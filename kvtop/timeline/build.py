@@ -46,7 +46,7 @@ def _row(state: MemoryState, request: RequestState, sequence: SequenceState) -> 
         id=sequence.id,
         name=sequence_name(sequence.id),
         request=arrived.request,
-        branch=sequence.id & (1 << ev.BRANCH_BITS) - 1,
+        branch=ev.branch_of(sequence.id),
         label=arrived.label,
         state=_state_word(request, sequence),
         wait_reason=request.wait_reason,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kvtop.memory.events import branch_of, request_of
 from kvtop.timeline.snapshot import BlockColumns, BlockState, SequenceRow, Snapshot
 from kvtop.ui.ordering import ARRIVAL, Decode, Pattern, arranged
 
@@ -27,6 +28,11 @@ class RowKey(NamedTuple):
 
     request: int
     branch: int | None
+
+    @classmethod
+    def of(cls, sequence: int) -> RowKey:
+        """The row of one sequence, by its id."""
+        return cls(request_of(sequence), branch_of(sequence))
 
     @property
     def name(self) -> str:

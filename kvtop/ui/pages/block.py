@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from kvtop.memory.events import request_of
+from kvtop.memory.events import branch_of, request_of
 from kvtop.timeline.snapshot import BlockDetail, BlockState, Owner
 from kvtop.ui.pages.sections import (
     LABEL,
@@ -91,7 +91,7 @@ def _owners(view: View, detail: BlockDetail, room: int) -> Section:
 
 def _owner(view: View, owner: Owner) -> Words:
     """A sequence in the colour of its blocks, and which of its blocks this is."""
-    request, branch = request_of(owner.sequence), owner.sequence & 0xFFFF
+    request, branch = request_of(owner.sequence), branch_of(owner.sequence)
     return (
         (visible(owner.name), view.palette.chip(ink_index(request, branch))),
         (f"[{owner.logical}]", view.palette.style("muted")),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kvtop.memory import events as ev
-from kvtop.memory.events import request_of
+from kvtop.memory.events import branch_of, request_of
 from kvtop.timeline.snapshot import Read, Snapshot, StepFigures
 from kvtop.ui.pages.sections import (
     LABEL,
@@ -155,7 +155,7 @@ def _batch(view: View, snapshot: Snapshot, room: int) -> Section:
 
 def _name(view: View, read: Read) -> Words:
     """A sequence of the step in the colour of its blocks."""
-    ink = ink_index(request_of(read.sequence), read.sequence & 0xFFFF)
+    ink = ink_index(request_of(read.sequence), branch_of(read.sequence))
     return ((visible(read.name), view.palette.chip(ink)),)
 
 

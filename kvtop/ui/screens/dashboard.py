@@ -319,7 +319,7 @@ class Dashboard(MovableBorders, inherit_bindings=False):
             detail = view.snapshot.block_detail
             if detail is not None and detail.block == view.selection.block and detail.owners:
                 owner = detail.owners[0].sequence
-                self.kvtop.select(Selection(RowKey(owner >> 16, owner & 0xFFFF), view.selection.block))
+                self.kvtop.select(Selection(RowKey.of(owner), view.selection.block))
                 self.set_focus(self.table)
         elif view.selection.row is not None:
             row = next((row for row in view.rows if row.key == view.selection.row), None)

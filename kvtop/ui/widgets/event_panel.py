@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvtop.memory.events import AnyEvent, request_of
+from kvtop.memory.events import AnyEvent, branch_of, request_of
 from kvtop.ui.event_filter import EventFilter, device_blocks, request_in, sequences_of
 from kvtop.ui.rows import RowKey, row_for
 from kvtop.ui.text import count, first_fit, head, visible
@@ -65,7 +65,7 @@ class EventPanel(PanelBody):
         row = None
         if request is not None:
             sequences = sequences_of(event)
-            branch = sequences[0] & 0xFFFF if sequences and request_of(sequences[0]) == request else None
+            branch = branch_of(sequences[0]) if sequences and request_of(sequences[0]) == request else None
             row = row_for(view.rows, RowKey(request, branch)) or row_for(view.rows, RowKey(request, None))
         if row is not None or blocks:
             key = row.key if row is not None else None

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual import events
 
 from kvtop.analysis.locality import Readers, access_path, locality, readers, run_counts
-from kvtop.memory.events import BRANCH_BITS
+from kvtop.memory.events import branch_of, request_of
 from kvtop.timeline.snapshot import Read, Snapshot
 from kvtop.ui.glyphs import owner_mark
 from kvtop.ui.palette import REFERENCES, ink_index
@@ -267,7 +267,7 @@ class KernelReads(PanelBody):
         """One sequence: figures, and its blocks' places in the order of its text."""
         ground = "row" if selected else "background"
         ink = view.palette.style
-        owner = ink_index(read.sequence >> BRANCH_BITS, read.sequence & (1 << BRANCH_BITS) - 1)
+        owner = ink_index(request_of(read.sequence), branch_of(read.sequence))
         line = LineBuilder().put(owner_mark(owner) if lettered else "▌", view.palette.chip(owner, ground))
         line.put(" ", ink("text", ground)).cell(read.name, NAME - 2, ink("text", ground, bold=selected))
         lie = locality(read.table)
@@ -312,7 +312,7 @@ class KernelReads(PanelBody):
             return
         read = self._rows[max(0, min(place, len(self._rows) - 1))]
         self.sequence, self._reveal = read.sequence, True
-        key = RowKey(read.sequence >> BRANCH_BITS, read.sequence & (1 << BRANCH_BITS) - 1)
+        key = RowKey.of(read.sequence)
         row = row_for(self.view.rows, key) or row_for(self.view.rows, RowKey(key.request, None))
         self.kvtop.select(Selection(row.key if row is not None else None, None))
         self.kvtop.dashboard.draw_again()
@@ -373,9 +373,9 @@ def _columns(width: int) -> list[tuple[str, int]]:
 
 def _is_of(read: Read, key: RowKey | None) -> bool:
     """Whether a sequence is one of a row's."""
-    if key is None or read.sequence >> BRANCH_BITS != key.request:
+    if key is None or request_of(read.sequence) != key.request:
         return False
-    return key.branch is None or read.sequence & (1 << BRANCH_BITS) - 1 == key.branch
+    return key.branch is None or branch_of(read.sequence) == key.branch
 
 
 def _sign(view: View, code: int) -> str:

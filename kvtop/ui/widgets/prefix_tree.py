@@ -281,7 +281,7 @@ class PrefixTree(PanelBody):
             self.do_expand()
         elif detail is not None and detail.block == view.selection.block and detail.owners:
             owner = detail.owners[0].sequence
-            row = row_for(view.rows, RowKey(owner >> 16, owner & 0xFFFF))
+            row = row_for(view.rows, RowKey.of(owner))
             self.kvtop.select(Selection(row.key if row is not None else None, detail.block))
         else:
             self.kvtop.tell("No sequence holds this block: it is cached only")

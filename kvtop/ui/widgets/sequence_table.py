@@ -383,4 +383,4 @@ def _stands_for(row: TableRow) -> int:
 
 def _owners(detail: BlockDetail) -> set[RowKey]:
     """The rows whose sequences hold a block."""
-    return {RowKey(owner.sequence >> 16, owner.sequence & 0xFFFF) for owner in detail.owners}
+    return {RowKey.of(owner.sequence) for owner in detail.owners}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from textual import events as input_events
 
-from kvtop.memory.events import AnyEvent, StepBegan, StepEnded
+from kvtop.memory.events import AnyEvent, StepBegan, StepEnded, branch_of
 from kvtop.timeline.observer import TRACE_EVENTS
 from kvtop.ui.event_filter import EventFilter, Filtered, Moment, moment, request_in, sequences_of
 from kvtop.ui.glyphs import owner_mark
@@ -117,7 +117,7 @@ class Timeline(EventPanel):
             line.put(" ", ink("text", ground))
         else:
             sequences = sequences_of(event)
-            owner = ink_index(request, sequences[0] & 0xFFFF if sequences else 0)
+            owner = ink_index(request, branch_of(sequences[0]) if sequences else 0)
             line.put(owner_mark(owner) if lettered else "▌", view.palette.chip(owner, ground))
         line.put(" ", ink("text", ground))
         named = "match" if found else colour if calm else tone.value
