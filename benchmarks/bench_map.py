@@ -24,12 +24,12 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from kvtop.timeline.snapshot import BlockState, Flash, FlashKind, Snapshot
-from kvtop.ui.app import KvtopApp
-from kvtop.ui.codestrip import CodeStrip
-from kvtop.ui.paint import RowsUpdate
-from kvtop.ui.rows import RowKey
-from kvtop.ui.view import View
-from kvtop.ui.widgets.block_map import BlockMap
+from kvtop.ui.app.app import KvtopApp
+from kvtop.ui.draw.codestrip import CodeStrip
+from kvtop.ui.frame.row import RowKey
+from kvtop.ui.frame.view import View
+from kvtop.ui.panels.map.panel import BlockMap
+from kvtop.ui.terminal.paint import RowsUpdate
 
 SMALL, LARGE = 20_000, 1_000_000
 EXTENT = Size(207, 50)
@@ -110,7 +110,7 @@ async def main() -> None:
     app = KvtopApp(ChurnSession(small[True]), fps=1 / 3600, probe=False)  # type: ignore[arg-type]
     async with app.run_test(size=(240, 70)):
         app.refresh_view(force=True)
-        block_map, view = app.dashboard.block_map, app.view(app.session.status)
+        block_map, view = app.dashboard.body("map"), app.view(app.session.status)
         block_map.extent = EXTENT
         one = frozenset({RowKey(3, 0)})
         lit = frozenset(RowKey(number, 0) for number in range(5))

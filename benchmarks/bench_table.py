@@ -24,12 +24,13 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 from textual.widgets import DataTable
 
+from kvtop.config import Settings
 from kvtop.timeline import snapshot as snap
-from kvtop.ui.app import KvtopApp
-from kvtop.ui.ordering import DEFAULT_COLUMNS
-from kvtop.ui.row_lines import FIGURES
-from kvtop.ui.rows import TableOrder, table_rows
-from kvtop.ui.text import visible
+from kvtop.ui.app.app import KvtopApp
+from kvtop.ui.draw.text import visible
+from kvtop.ui.frame.columns import BY_ID
+from kvtop.ui.frame.row import TableOrder
+from kvtop.ui.frame.rows import table_rows
 
 SEQUENCES, BLOCKS, TABLE, BRANCHES = 500, 20_000, 30, 4
 SIZE = (200, 50)
@@ -121,7 +122,7 @@ async def ours(branches: int, *, zoomed: bool) -> dict[str, float]:
             await pilot.press("o")
             await pilot.pause()
         app.refresh_view(force=True)
-        table, base = app.dashboard.table, app.view(app.session.status)
+        table, base = app.dashboard.body("sequences"), app.view(app.session.status)
         drawn = len(table.strips)
         changed: list[int] = []
 
@@ -160,7 +161,7 @@ class Peer(App[None]):
 def cells(snapshot: snap.Snapshot) -> list[list[str]]:
     """The same cells as text."""
     return [
-        [row.name, *[FIGURES[name](row) for name in DEFAULT_COLUMNS], decode(row.tail)[-100:]]
+        [row.name, *[BY_ID[name].text(row) for name in Settings.columns], decode(row.tail)[-100:]]
         for row in table_rows(snapshot, TableOrder(tree=False))
     ]
 
@@ -171,7 +172,7 @@ async def peers() -> list[float]:
     app = Peer()
     async with app.run_test(size=SIZE) as pilot:
         table = app.query_one(DataTable)
-        columns = table.add_columns("ID", *DEFAULT_COLUMNS, "TEXT")
+        columns = table.add_columns("ID", *Settings.columns, "TEXT")
         keys = [table.add_row(*row) for row in contents[0]]
         await pilot.pause()
         region = Region(0, 0, *table.size)

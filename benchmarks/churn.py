@@ -15,7 +15,7 @@ import numpy as np
 from kvtop.session import session as ses
 from kvtop.timeline import snapshot as snap
 from kvtop.timeline.snapshot import BlockState
-from kvtop.ui.app import run_app
+from kvtop.ui.app.run import run_app
 
 SEQUENCES = 48
 FRAMES = 64

@@ -14,7 +14,7 @@ from kvtop.assembly import assemble
 from kvtop.options import RunOptions
 from kvtop.session.live import LiveSession
 from kvtop.session.session import Phase
-from kvtop.ui.app import KvtopApp
+from kvtop.ui.app.app import KvtopApp
 from kvtop.workload.scenario import load_scenario
 
 WARM_STEPS = 60

@@ -12,7 +12,7 @@ from kvtop.options import RunOptions, UsageError
 
 if TYPE_CHECKING:
     from kvtop.config import Settings
-    from kvtop.ui.palette import Palette
+    from kvtop.ui.draw.palette import Palette
     from kvtop.workload.scenario import Scenario
 
 DEFAULT_SPEED = 20.0
@@ -28,9 +28,10 @@ def run_dashboard(
         raise UsageError(f"the dashboard needs a terminal: {lacking}")
     from kvtop.config import SettingsError, load, resolve
     from kvtop.session.live import LiveSession
-    from kvtop.ui.app import run_app
-    from kvtop.ui.glyphs import choose_glyphs
-    from kvtop.ui.themes import theme_problems
+    from kvtop.ui.app.run import run_app
+    from kvtop.ui.draw.glyphs import choose_glyphs
+    from kvtop.ui.draw.themes import theme_problems
+    from kvtop.ui.frame.columns import column_problems
 
     file, problems = load(os.environ)
     try:
@@ -38,6 +39,8 @@ def run_dashboard(
     except SettingsError as error:
         raise UsageError(str(error)) from error
     problems += theme_problems(file)
+    if "columns" in settings.given and (wrong := column_problems(settings)):
+        raise UsageError(f"KVTOP_COLUMNS: {wrong[0]}")
     _check_model(options.model)
     palette = choose_palette(settings, asked="theme" in settings.given, environ=os.environ)
 
@@ -79,7 +82,7 @@ def _check_model(model: str) -> None:
 def _tell_failure(failure: Exception) -> int:
     """Say in the shell, too, why the session failed. 2 when the reason is the user's to mend, else 1."""
     from kvtop.errors import describe
-    from kvtop.ui.text import visible
+    from kvtop.ui.draw.text import visible
 
     message = describe(failure)
     if message is None:
@@ -112,7 +115,7 @@ def choose_palette(settings: Settings, *, asked: bool, environ: Mapping[str, str
     or the environment `asked` for it, UsageError is raised. NO_COLOR is drawn from greys whatever the theme,
     unless it has none but greys itself.
     """
-    from kvtop.ui.palette import ThemeError, load_palette
+    from kvtop.ui.draw.palette import ThemeError, load_palette
 
     try:
         palette = load_palette(settings.theme)

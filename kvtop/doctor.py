@@ -256,7 +256,7 @@ def _colours(environ: Mapping[str, str], term: str) -> Check:
 
 
 def _glyphs(environ: Mapping[str, str]) -> Iterator[Check]:
-    from kvtop.ui.glyphs import charset, choose_glyphs
+    from kvtop.ui.draw.glyphs import charset, choose_glyphs
 
     settings = _effective(environ)
     glyphs = choose_glyphs(settings.glyphs, environ)
@@ -295,9 +295,9 @@ def _tmux(environ: Mapping[str, str]) -> Iterator[Check]:
 
 def _settings(environ: Mapping[str, str]) -> Iterator[Check]:
     from kvtop.config import SettingsError, config_file, load, resolve
-    from kvtop.ui.actions import ACTIONS
-    from kvtop.ui.keymap import key_map
-    from kvtop.ui.themes import theme_problems
+    from kvtop.ui.commands.actions import ACTIONS
+    from kvtop.ui.commands.keymap import key_map
+    from kvtop.ui.draw.themes import theme_problems
 
     path = config_file(environ)
     settings, problems = load(environ)
@@ -330,8 +330,8 @@ def _state(environ: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _themes(environ: Mapping[str, str]) -> Iterator[Check]:
-    from kvtop.ui.palette import ThemeError, load_palette
-    from kvtop.ui.themes import themes
+    from kvtop.ui.draw.palette import ThemeError, load_palette
+    from kvtop.ui.draw.themes import themes
 
     found = themes(environ)
     usable = [name for name, _, error in found if error is None]
@@ -348,7 +348,7 @@ def _themes(environ: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _pictures(environ: Mapping[str, str]) -> Iterator[Check]:
-    from kvtop.ui.png import PictureError, load_fonts
+    from kvtop.ui.draw.png import PictureError, load_fonts
 
     try:
         font, _ = load_fonts(16)

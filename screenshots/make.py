@@ -22,9 +22,9 @@ from rich.segment import Segment
 from kvtop.assembly import assemble
 from kvtop.options import RunOptions
 from kvtop.session.run import Run
-from kvtop.ui.app import KvtopApp
-from kvtop.ui.palette import load_palette
-from kvtop.ui.png import Picture, PictureError
+from kvtop.ui.app.app import KvtopApp
+from kvtop.ui.draw.palette import load_palette
+from kvtop.ui.draw.png import Picture, PictureError
 from kvtop.workload.prompts import sentences
 from kvtop.workload.scenario import load_scenario
 

@@ -8,7 +8,6 @@ from typing import Any
 from kvtop.config.folders import config_file, config_folder, state_folder
 from kvtop.config.reading import Document, TomlError, parse, read_text
 from kvtop.config.settings import (
-    COLUMNS,
     GLYPHS,
     LAST,
     PRESETS,
@@ -34,7 +33,6 @@ def save_settings(
 
 
 __all__ = [
-    "COLUMNS",
     "GLYPHS",
     "LAST",
     "PRESETS",

@@ -17,8 +17,6 @@ PRESETS = ("overview", "map", "tables", "prefixes", "compare", "timeline", "kern
 """The presets' ids, in the order of their keys 1 to 7."""
 LAST = "last"
 """The preset that was shown when the program was left."""
-COLUMNS = ("state", "prompt", "gen", "stored", "max", "blk", "shr", "waste", "hit", "pre")
-"""Columns that the sequences table can have between ID and TEXT."""
 MOST_FPS = 60
 
 
@@ -63,6 +61,8 @@ class Settings:
     """Where an action's keys were set, as `file:line`, for messages about them. Not in the file."""
     theme_place: str = field(default="", compare=False, repr=False)
     """Where the theme was set, as `file:line`; empty when no file sets one. Not in the file."""
+    columns_place: str = field(default="", compare=False, repr=False)
+    """Where the columns were set, as `file:line`; empty when no file sets them. Not in the file."""
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     """The settings that a flag or the environment has for this run. Not in the file."""
 
@@ -81,13 +81,12 @@ def _preset(value: Any) -> str:
 
 
 def _columns(value: Any) -> tuple[str, ...]:
-    """Names of columns, each once."""
+    """Names of columns, each once. Which there are is known where they are drawn."""
     if not isinstance(value, list):
         raise Problem(f"must be a list of columns, not {shown(value)}")
     for index, name in enumerate(value):
-        if name not in COLUMNS:
-            hint = suggestion(name, COLUMNS) if isinstance(name, str) else ""
-            raise Problem(f"has no column {shown(name)}{hint}; there are: {', '.join(COLUMNS)}")
+        if not isinstance(name, str) or not name:
+            raise Problem(f"must be a list of columns in quotes, and {shown(name)} is none")
         if name in value[:index]:
             raise Problem(f"names {shown(name)} twice")
     return tuple(value)
@@ -133,6 +132,8 @@ def read(document: Document) -> tuple[Settings, list[str]]:
     if "theme" in values:
         values["theme"] = _theme_beside(document.file, values["theme"])
         values["theme_place"] = document.place("theme")
+    if "columns" in values:
+        values["columns_place"] = document.place("columns")
     return Settings(**values), problems
 
 

@@ -9,9 +9,8 @@ from typing import Any
 
 from kvtop.config.folders import describe_oserror, state_folder, write_whole
 from kvtop.config.reading import TomlError, parse, read_text
-from kvtop.config.settings import COLUMNS, PRESETS
+from kvtop.config.settings import PRESETS
 
-SORTS = ("arrival", "id", *COLUMNS)
 _MOST_SPLITS = 100
 
 
@@ -22,8 +21,8 @@ class UiState:
     preset: str = PRESETS[0]
     splits: Mapping[str, float] = field(default_factory=dict)
     """Name of a movable border -> share of the room before it, above 0 and below 1."""
-    sort: str = SORTS[0]
-    """What the sequences table is sorted by."""
+    sort: str = "arrival"
+    """What the sequences are sorted by. Which orders there are is known where they are drawn."""
     inverted: bool = False
     tree: bool = True
     """Whether samples and beams stand under their request."""
@@ -48,7 +47,7 @@ def _usable(key: str, value: Any) -> bool:
     if key == "preset":
         return value in PRESETS
     if key == "sort":
-        return value in SORTS
+        return isinstance(value, str)
     if key in ("inverted", "tree"):
         return isinstance(value, bool)
     return key == "splits" and isinstance(value, dict) and len(value) <= _MOST_SPLITS

@@ -1,4 +1,4 @@
 """The terminal screens. They know the session protocol and the frozen snapshot, and no engine.
 
-`kvtop.ui.app.run_app(session)` shows the dashboard. Importing this package loads nothing heavy.
+`kvtop.ui.app.app.run_app(session)` shows the dashboard. Importing this package loads nothing heavy.
 """

@@ -7,9 +7,10 @@ import tomllib
 from pathlib import Path
 
 from kvtop.config.reading import parse
-from kvtop.config.settings import CHECKS, COLUMNS, ENVIRONMENT, read
-from kvtop.ui.actions import ACTIONS
-from kvtop.ui.keymap import key_map
+from kvtop.config.settings import CHECKS, ENVIRONMENT, read
+from kvtop.ui.commands.actions import ACTIONS
+from kvtop.ui.commands.keymap import key_map
+from kvtop.ui.frame.columns import COLUMNS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text("utf-8")
 
@@ -20,7 +21,7 @@ def test_every_setting_is_in_the_table() -> None:
     for variable in ENVIRONMENT:
         assert f"`{variable}`" in TEXT
     for column in COLUMNS:
-        assert f"`{column}`" in TEXT
+        assert f"`{column.name}`" in TEXT
 
 
 def test_the_example_of_keys_can_be_used() -> None:

@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 def test_the_default_file_says_the_defaults(path: Path) -> None:
     path.write_text(default_config())
     assert load({}, path) == (Settings(), [])
-    not_in_the_file = {"places", "theme_place", "given"}
+    not_in_the_file = {"places", "theme_place", "columns_place", "given"}
     assert set(tomllib.loads(default_config())) == {*Settings.__dataclass_fields__} - not_in_the_file
 
 
@@ -164,7 +164,7 @@ def test_state_comes_back(tmp_path: Path) -> None:
         ("preset = ", UiState()),
         ("preset = 'none'\nsort = 'blk'\n", UiState(sort="blk")),
         ("inverted = 1\ntree = false\nmore = 3\n", UiState(tree=False)),
-        ("splits = 3\nsort = 'xyzzy'\n", UiState()),
+        ("splits = 3\nsort = 7\n", UiState()),
         (
             "[splits]\na = 0.5\nb = 7\nc = nan\nd = 'x'\ne = true\nf = 0\n",
             UiState(splits={"a": 0.5}),

@@ -41,7 +41,7 @@ def _loaded(code: str, root: Path, run: Callable[..., str]) -> set[str]:
         ("kvtop.assembly", FRAMEWORKS | SCREEN),
         ("kvtop.batch", FRAMEWORKS | SCREEN),
         ("kvtop.ui", FRAMEWORKS),
-        ("kvtop.ui.app", FRAMEWORKS),
+        ("kvtop.ui.app.app", FRAMEWORKS),
     ],
 )
 def test_importing_a_package_loads_no_framework(

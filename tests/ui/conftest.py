@@ -15,7 +15,7 @@ import textual.app
 import textual.pilot
 from textual._wait import wait_for_idle
 
-from kvtop.ui.app import KvtopApp
+from kvtop.ui.app.app import KvtopApp
 from tests.ui.fake_session import FakeSession
 
 QUIET_ROUNDS = 4

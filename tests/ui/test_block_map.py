@@ -13,14 +13,14 @@ from rich.text import Text
 from textual import events
 
 from kvtop.timeline.snapshot import BlockState, Flash, FlashKind
-from kvtop.ui.filters import filter_strips
-from kvtop.ui.glyphs import ASCII
-from kvtop.ui.map.geometry import Scale
-from kvtop.ui.map.looks import DIM, SHAPES
-from kvtop.ui.paint import RowsUpdate
-from kvtop.ui.palette import load_palette
-from kvtop.ui.rows import RowKey
-from kvtop.ui.view import Selection
+from kvtop.ui.draw.filters import filter_strips
+from kvtop.ui.draw.glyphs import ASCII
+from kvtop.ui.draw.palette import load_palette
+from kvtop.ui.frame.row import RowKey
+from kvtop.ui.frame.view import Selection
+from kvtop.ui.panels.map.geometry import Scale
+from kvtop.ui.panels.map.looks import DIM, SHAPES
+from kvtop.ui.terminal.paint import RowsUpdate
 
 NORMAL = (120, 36)
 MANY = 50_000
@@ -33,7 +33,7 @@ def many(make_session):
 
 
 def block_map(driven):
-    return driven.app.dashboard.block_map
+    return driven.app.dashboard.body("map")
 
 
 def say(driven) -> str:
@@ -399,7 +399,7 @@ async def test_changes_leave_on_the_terminal_what_the_strips_show(drive, make_se
         write(screen, RowsUpdate([(left, top + y, strip) for y, strip in enumerate(found.strips)])
               .render_segments(console))  # fmt: skip
         # What Textual draws by itself is drawn here by the same means.
-        monkeypatch.setattr("kvtop.ui.screens.dashboard.paint", painted)
+        monkeypatch.setattr("kvtop.ui.dashboard.screen.paint", painted)
         monkeypatch.setattr(
             found,
             "draw_rows",

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from kvtop.analysis.reservations import Region, Reservation
-from kvtop.ui.memory_strip import Fill, Part, parts_of, runs_of
+from kvtop.ui.panels.compare.strip import Fill, Part, parts_of, runs_of
 from tests.ui.fake_session import FakeSession
 
 # -- the strip --------------------------------------------------------------------------------------------

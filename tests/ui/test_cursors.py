@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvtop.ui.map.looks import DIM, SHAPES
+from kvtop.ui.panels.map.looks import DIM, SHAPES
 from tests.ui.fake_session import row_of
 
 NORMAL = (120, 36)
@@ -12,7 +12,7 @@ NORMAL = (120, 36)
 
 async def test_a_selected_sequence_lights_its_blocks_and_dims_the_rest(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        block_map = driven.app.dashboard.block_map
+        block_map = driven.app.dashboard.body("map")
         await driven.press("down")
         key = driven.app.selection.row
         tables = [row.table for row in session.published.sequences if row.request == key.request]
@@ -31,12 +31,12 @@ async def test_the_cursor_stays_on_its_sequence_when_rows_move(drive, session) -
     async with drive(session, NORMAL) as driven:
         await driven.press("down", "down", "down")
         before = driven.selected
-        place = driven.app.dashboard.table._place
+        place = driven.app.dashboard.body("sequences")._place
         session.sequences = session.sequences[5:] + session.sequences[:5]
         session.publish()
         await driven.settle()
         assert driven.selected == before
-        assert driven.app.dashboard.table._place != place
+        assert driven.app.dashboard.body("sequences")._place != place
 
 
 async def test_a_sequence_that_leaves_is_let_go_and_named(drive, session) -> None:
@@ -72,19 +72,19 @@ async def test_home_end_and_pages_move_the_cursor(drive, session) -> None:
         await driven.press("end")
         assert driven.app.selection.row == rows[-1]
         await driven.press("pageup")
-        assert driven.app.selection.row == rows[-1 - driven.app.dashboard.table.page()]
+        assert driven.app.selection.row == rows[-1 - driven.app.dashboard.body("sequences").page()]
         await driven.press("home")
         assert driven.app.selection.row == rows[0]
         await driven.press("pagedown")
-        assert driven.app.selection.row == rows[driven.app.dashboard.table.page()]
+        assert driven.app.selection.row == rows[driven.app.dashboard.body("sequences").page()]
         await driven.press("up")
-        assert driven.app.selection.row == rows[driven.app.dashboard.table.page() - 1]
+        assert driven.app.selection.row == rows[driven.app.dashboard.body("sequences").page() - 1]
 
 
 async def test_a_selected_block_shows_owners_tokens_and_life(drive, session) -> None:
     shared = int(np.flatnonzero(session.published.blocks.ref_count > 2)[0])
     async with drive(session, (120, 60)) as driven:
-        columns = driven.app.dashboard.block_map.geometry.columns
+        columns = driven.app.dashboard.body("map").geometry.columns
         await driven.press("shift+tab", "right")
         assert driven.app.selection.block == 0
         await driven.press(*["right"] * (shared % columns), *["down"] * (shared // columns))
@@ -104,7 +104,7 @@ async def test_a_selected_block_shows_owners_tokens_and_life(drive, session) -> 
 
 async def test_arrows_move_the_block_cursor_by_rows_and_stop_at_the_edges(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        columns = driven.app.dashboard.block_map.geometry.columns
+        columns = driven.app.dashboard.body("map").geometry.columns
         await driven.press("shift+tab", "down", "down")
         assert driven.app.selection.block == columns
         await driven.press("up", "up", "left")
@@ -119,11 +119,11 @@ async def test_arrows_move_the_block_cursor_by_rows_and_stop_at_the_edges(drive,
 
 async def test_the_mouse_selects_blocks_and_sequences(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        geometry = driven.app.dashboard.block_map.geometry
+        geometry = driven.app.dashboard.body("map").geometry
         await driven.pilot.click("#map", offset=(geometry.label + 3, 2))
         await driven.settle()
         assert driven.app.selection.block == 2 * geometry.columns + 3
-        await driven.pilot.click("#table", offset=(4, 2))
+        await driven.pilot.click("#sequences", offset=(4, 2))
         await driven.settle()
         assert driven.app.selection.row == driven.app._rows[1].key
 
@@ -136,7 +136,7 @@ async def test_enter_goes_from_sequence_to_block_and_back(drive, session) -> Non
         await driven.press("enter")
         owner = session.published.block_detail.owners[0]
         assert driven.selected == (owner.sequence >> 16, owner.sequence & 0xFFFF)
-        assert driven.app.focused is driven.app.dashboard.table
+        assert driven.app.focused is driven.app.dashboard.body("sequences")
 
 
 async def test_tab_goes_round_the_panels(drive, session) -> None:
@@ -145,7 +145,7 @@ async def test_tab_goes_round_the_panels(drive, session) -> None:
         for _ in range(4):
             await driven.press("tab")
             seen.append(driven.app.dashboard.panel)
-        assert seen == ["table", "log", "inspector", "map", "table"]
+        assert seen == ["sequences", "log", "inspector", "map", "sequences"]
         await driven.press("shift+tab")
         assert driven.app.dashboard.panel == "map"
 
@@ -154,11 +154,11 @@ async def test_the_log_can_be_scrolled_and_stays_where_it_is(drive, session) -> 
     async with drive(session, NORMAL) as driven:
         log = driven.app.dashboard.bodies["log"]
         await driven.press("tab", "up", "up")
-        assert log.bottom is not None
+        assert log.state.at is not None
         kept = [strip.text for strip in log.strips]
         session.advance()
         await driven.settle()
         assert [strip.text for strip in log.strips] == kept
         assert "End for the newest" in driven.text
         await driven.press("end")
-        assert log.bottom is None
+        assert log.state.at is None

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from kvtop.session import session as ses
-from kvtop.ui.screens.dialogs import Failure
+from kvtop.ui.dialogs.confirm import Failure
 from tests.ui.fake_session import row_of
 
 NORMAL = (120, 36)
@@ -164,7 +164,7 @@ async def test_a_snapshot_that_did_not_change_draws_nothing(drive, session, monk
 
 async def test_only_rows_that_differ_are_made_again(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        table, block_map = driven.app.dashboard.table, driven.app.dashboard.block_map
+        table, block_map = driven.app.dashboard.body("sequences"), driven.app.dashboard.body("map")
         view = driven.app.view(session.status)
         assert table.show(view) == []
         assert block_map.show(view) == []
@@ -257,7 +257,7 @@ async def test_growing_and_shrinking_the_terminal_keeps_the_picture_whole(drive,
 
 async def test_more_blocks_than_cells_are_summed_up_and_said(drive, make_session) -> None:
     async with drive(make_session(50_000).run(30), NORMAL) as driven:
-        each = driven.app.dashboard.block_map.geometry.each
+        each = driven.app.dashboard.body("map").geometry.each
         assert each > 1
         assert f"1 half cell = {each} blocks" in driven.text
 
@@ -265,8 +265,8 @@ async def test_more_blocks_than_cells_are_summed_up_and_said(drive, make_session
 async def test_without_colours_glyphs_tell_the_states(drive, make_session, monkeypatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with drive(make_session(50_000).run(30), NORMAL) as driven:
-        assert not driven.app.dashboard.block_map.geometry.half
-        assert "▀" not in "".join(strip.text for strip in driven.app.dashboard.block_map.strips)
+        assert not driven.app.dashboard.body("map").geometry.half
+        assert "▀" not in "".join(strip.text for strip in driven.app.dashboard.body("map").strips)
 
 
 @pytest.mark.parametrize(

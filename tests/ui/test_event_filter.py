@@ -7,8 +7,8 @@ import pytest
 
 from kvtop.memory import events as ev
 from kvtop.memory.events import sequence_id
-from kvtop.ui import event_filter
-from kvtop.ui.event_filter import EventFilter, Filtered, device_blocks, moment, request_in, sequences_of
+from kvtop.ui.frame import event_filter
+from kvtop.ui.frame.event_filter import EventFilter, Filtered, device_blocks, moment, request_in, sequences_of
 
 A, B = sequence_id(42, 1), sequence_id(42, 2)
 C = sequence_id(7)

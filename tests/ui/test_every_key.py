@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from textual import actions
 
 from kvtop.config import Settings
 from kvtop.session import session as ses
-from kvtop.ui.actions import ACTIONS, BY_ID, Action, key_label
+from kvtop.ui.commands.actions import ACTIONS, BY_ID, PANEL, SCREEN, Action, key_label
 
 KEYS = [(key, action) for action in ACTIONS for key in action.keys]
 CALLED_BY_TEXTUAL = {"quit"}
 """Asynchronous in Textual."""
+
+
+LISTENERS: dict[tuple[object, str], list[tuple[tuple[object, ...], Callable[[], None]]]] = {}
+"""Who does it, and the method -> what it is given, and who is told."""
+
+
+def parse(call: str) -> tuple[str, tuple[object, ...]]:
+    """A method's name and what it is given."""
+    _, method, values = actions.parse(call)
+    return method, values
 
 
 def listen(driven, action: Action) -> list[str]:
@@ -24,11 +37,23 @@ def listen(driven, action: Action) -> list[str]:
     async def later() -> None:
         heard.append(action.id)
 
-    if action.panel:
-        setattr(dashboard.body(action.panel), f"do_{action.id}", record)
-    else:
-        owner = dashboard if action.section in ("Moving", "View") else app
-        setattr(owner, f"action_{action.id}", later if action.id in CALLED_BY_TEXTUAL else record)
+    if action.target == PANEL:
+        setattr(dashboard.body(action.owner), f"do_{action.id}", record)
+        return heard
+    # Several actions are one method, and differ in what it is given.
+    owner = dashboard if action.target == SCREEN else app
+    method, given = parse(action.call or f"{action.id}()")
+    listeners = LISTENERS.setdefault((owner, method), [])
+    listeners.append((given, record))
+
+    def tell(*values: object) -> None:
+        for wanted, told in listeners:
+            if wanted == values:
+                told()
+
+    # Textual hands a method as many values as it takes.
+    hear = (lambda: tell(), lambda one: tell(one), lambda one, two: tell(one, two))[len(given)]
+    setattr(owner, f"action_{method}", later if action.id in CALLED_BY_TEXTUAL else hear)
     return heard
 
 
@@ -46,7 +71,7 @@ async def test_every_key_does_its_action_and_no_other(drive, session, preset) ->
         await driven.press(preset)
         heard = {other.id: listen(driven, other) for other in ACTIONS}
         for key, action in KEYS:
-            if action.panel and action.panel not in driven.app.dashboard.preset.panels:
+            if action.owner and action.owner not in driven.app.dashboard.preset.panels:
                 continue  # another panel's business, which has tests of its own
             await driven.pilot.press(key)
             await driven.pilot.pause()
@@ -105,7 +130,7 @@ async def test_the_palette_performs_every_action(drive, session) -> None:
     async with drive(session, (120, 36)) as driven:
         heard = {other.id: listen(driven, other) for other in ACTIONS}
         for action in ACTIONS:
-            await driven.app.perform(action)
+            await driven.app.do(action)
             assert called(heard) == {action.id}
 
 

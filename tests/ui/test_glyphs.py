@@ -15,9 +15,9 @@ from textual.color import Color
 from textual.geometry import Region
 from textual.strip import Strip
 
-from kvtop.ui.filters import AsciiFilter, NoColourFilter, ascii_text, line_filters
-from kvtop.ui.glyphs import ASCII, BLOCK, BRAILLE, GLYPHS, OWNER_MARKS, choose_glyphs, owner_mark
-from kvtop.ui.palette import HUES, VARIANTS, load_palette
+from kvtop.ui.draw.filters import AsciiFilter, NoColourFilter, ascii_text, line_filters
+from kvtop.ui.draw.glyphs import ASCII, BLOCK, BRAILLE, GLYPHS, OWNER_MARKS, choose_glyphs, owner_mark
+from kvtop.ui.draw.palette import HUES, VARIANTS, load_palette
 
 BLACK = Color(0, 0, 0)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kvtop.ui.actions import ACTIONS, BY_ID, key_label
-from kvtop.ui.help_pages import found, key_page, pages
-from kvtop.ui.screens.help import Help
+from kvtop.ui.commands.actions import ACTIONS, BY_ID, key_label
+from kvtop.ui.commands.help import found, key_page, pages
+from kvtop.ui.dialogs.help import Help
 
 
 def test_the_key_page_has_every_action_once() -> None:

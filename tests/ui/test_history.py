@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kvtop.session.session import Phase, Status
-from kvtop.ui.glyphs import BRAILLE
-from kvtop.ui.history import History
+from kvtop.ui.draw.glyphs import BRAILLE
+from kvtop.ui.frame.history import History
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kvtop.ui.pages.sections import Section, items, newest, page, text_lines
-from kvtop.ui.view import Selection
+from kvtop.ui.frame.view import Selection
+from kvtop.ui.panels.inspector.sections import Section, items, newest, page, text_lines
 from tests.ui.views import PALETTE, PLAIN, row_of, sequence_lines, texts, view_of
 
 # -- sections ---------------------------------------------------------------------------------------------
@@ -116,13 +116,13 @@ async def test_another_selection_starts_at_the_top(drive, session):
     async with drive(session, (120, 36)) as driven:
         await driven.press("down", "tab", "tab", "down", "down")
         inspector = driven.app.dashboard.bodies["inspector"]
-        assert inspector.top == 2
+        assert inspector.state.top == 2
         session.advance()
         await driven.settle()
-        assert inspector.top == 2, "a new snapshot does not scroll"
+        assert inspector.state.top == 2, "a new snapshot does not scroll"
         driven.app.select(Selection(driven.app._rows[2].key, None))
         await driven.settle()
-        assert inspector.top == 0
+        assert inspector.state.top == 0
 
 
 async def test_the_wheel_scrolls_without_taking_the_keys(drive, session):
@@ -132,11 +132,11 @@ async def test_the_wheel_scrolls_without_taking_the_keys(drive, session):
         assert not inspector.has_focus and len(panel_lines(driven)[0]) == inspector.extent.height
         inspector.on_mouse_scroll_down(None)
         await driven.settle()
-        assert inspector.top == 3 and "more below" in panel_lines(driven)[1][1]
-        assert driven.app.dashboard.panel == "table"
+        assert inspector.state.top == 3 and "more below" in panel_lines(driven)[1][1]
+        assert driven.app.dashboard.panel == "sequences"
         inspector.on_mouse_scroll_up(None)
         await driven.settle()
-        assert inspector.top == 0 and panel_lines(driven)[1][1] == "Esc to let go"
+        assert inspector.state.top == 0 and panel_lines(driven)[1][1] == "Esc to let go"
 
 
 async def test_hostile_text_stays_text(drive, session):

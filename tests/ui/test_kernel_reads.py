@@ -8,8 +8,8 @@ import numpy as np
 
 from kvtop.memory.events import sequence_id, sequence_name
 from kvtop.timeline.snapshot import Read
-from kvtop.ui.glyphs import ASCII
-from kvtop.ui.rows import RowKey
+from kvtop.ui.draw.glyphs import ASCII
+from kvtop.ui.frame.row import RowKey
 
 SIZE = (120, 40)
 

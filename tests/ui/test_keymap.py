@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvtop.ui.actions import ACTIONS
-from kvtop.ui.keymap import key_map, textual_key
+from kvtop.ui.commands.actions import ACTIONS
+from kvtop.ui.commands.keymap import key_map, textual_key
 
 DEFAULTS = [("help", ("f1", "question_mark")), ("fork", ("f",)), ("step", ("n",)), ("none", ())]
 

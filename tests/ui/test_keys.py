@@ -7,9 +7,9 @@ import pytest
 from kvtop.config import Settings
 from kvtop.memory.events import PreemptionMode, sequence_id
 from kvtop.session import session as ses
-from kvtop.ui.actions import ACTIONS, BY_ID, available
-from kvtop.ui.screens.add_request import AddRequestForm, FormError, read_form
-from kvtop.ui.screens.dialogs import Confirm
+from kvtop.ui.commands.actions import ACTIONS, BY_ID, available
+from kvtop.ui.dialogs.add_request import AddRequestForm, FormError, read_form
+from kvtop.ui.dialogs.confirm import Confirm
 
 SMALL = (80, 24)
 ONE_KEY_EACH = [(key, action.id) for action in ACTIONS for key in action.keys]

@@ -18,7 +18,7 @@ import pytest
 
 SCRIPT = """
 import sys
-from kvtop.ui.app import run_app
+from kvtop.ui.app.run import run_app
 from tests.ui.fake_session import FakeSession
 session = FakeSession(64).run(20)
 session.auto = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvtop.ui.app import KvtopApp
+from kvtop.ui.app.app import KvtopApp
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from kvtop.memory import events as ev
 from kvtop.memory.events import sequence_id
-from kvtop.ui.narrate import describe, log_lines, narrate, ranges
+from kvtop.ui.frame.narration import describe, log_lines, narrate, ranges
 
 A, B = sequence_id(42, 1), sequence_id(45)
 

@@ -10,11 +10,12 @@ from rich.cells import cell_len
 from textual import events
 
 from kvtop.timeline.snapshot import BlockColumns, SequenceRow
-from kvtop.ui.glyphs import ASCII
-from kvtop.ui.page_lines import PageLines, Place, legend, shown_rows
-from kvtop.ui.palette import load_palette
-from kvtop.ui.rows import RowKey, TableOrder, table_rows
-from kvtop.ui.view import Selection, View
+from kvtop.ui.draw.glyphs import ASCII
+from kvtop.ui.draw.palette import load_palette
+from kvtop.ui.frame.row import RowKey, TableOrder
+from kvtop.ui.frame.rows import table_rows
+from kvtop.ui.frame.view import Selection, View
+from kvtop.ui.panels.tables.lines import PageLines, Place, legend, shown_rows
 
 SIZE = 16
 NORMAL = (120, 36)
@@ -190,12 +191,12 @@ async def test_arrows_move_by_cells_and_select_row_and_block(drive, session) -> 
         assert f"Selected: block {table(driven, 1)[2]}" in driven.text
         await driven.press("end")
         assert driven.app.selection.block == int(table(driven, 1)[-1])
-        assert body.left == len(table(driven, 1)) - body._drawn.columns
+        assert body.state.left == len(table(driven, 1)) - body._drawn.columns
         await driven.press("right")
         assert driven.app.selection.block == int(table(driven, 1)[-1])
         await driven.press("home", "left")
         assert driven.app.selection.block == int(table(driven, 1)[0])
-        assert body.left == 0
+        assert body.state.left == 0
         await driven.press("pagedown", "pagedown")
         assert driven.app.selection.row == rows[-1].key
 
@@ -263,10 +264,10 @@ async def test_the_mouse_selects_cells_rows_and_columns(drive, session) -> None:
         assert driven.app.selection == Selection(rows[2].key, int(table(driven, 2)[3]))
         await driven.pilot.click("#tables", offset=(x + body._drawn.cell, 0))
         await driven.settle()
-        assert body.column == 4
+        assert body.state.column == 4
         assert driven.app.selection.block == int(table(driven, 2)[4])
         await driven.press("escape")
-        assert body.column is None
+        assert body.state.column is None
         assert driven.app.selection.block is not None
         await driven.pilot.click("#tables", offset=(3, 1))
         await driven.settle()
@@ -280,14 +281,14 @@ async def test_the_wheel_scrolls_both_ways_and_leaves_the_cursor(drive, session)
         before = driven.app.selection
         await driven.pilot._post_mouse_events([events.MouseScrollDown], "#tables", offset=(5, 2))
         await driven.settle()
-        assert (body.top, body.left) == (3, 0)
+        assert (body.state.top, body.state.left) == (3, 0)
         await driven.pilot._post_mouse_events([events.MouseScrollDown], "#tables", offset=(5, 2), shift=True)
         await driven.pilot._post_mouse_events([events.MouseScrollRight], "#tables", offset=(5, 2))
         await driven.settle()
-        assert (body.top, body.left) == (3, 6)
+        assert (body.state.top, body.state.left) == (3, 6)
         assert driven.app.selection == before
         await driven.press("right")
-        assert (body.top, body.left) == (0, 1)
+        assert (body.state.top, body.state.left) == (0, 1)
 
 
 async def test_enter_goes_on_to_the_block_in_the_inspector(drive, session) -> None:

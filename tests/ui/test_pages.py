@@ -11,11 +11,11 @@ from rich.cells import cell_len
 from kvtop.memory import events as ev
 from kvtop.memory.events import sequence_id
 from kvtop.timeline.snapshot import BlockState, Owner, Preemption, SequenceDetail
-from kvtop.ui.pages.block import block_page
-from kvtop.ui.pages.sequence import sequence_page, table_runs
-from kvtop.ui.pages.step import step_page
-from kvtop.ui.palette import ink_index
-from kvtop.ui.text import size
+from kvtop.ui.draw.palette import ink_index
+from kvtop.ui.draw.text import size
+from kvtop.ui.panels.inspector.block import block_page
+from kvtop.ui.panels.inspector.sequence import sequence_page, table_runs
+from kvtop.ui.panels.inspector.step import step_page
 from tests.ui.fake_session import FakeSession
 from tests.ui.views import PALETTE, row_of, sequence_lines, texts, view_of, with_snapshot
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kvtop.ui.palette import (
+from kvtop.ui.draw.palette import (
     HUES,
     VARIANTS,
     ThemeError,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 
-from kvtop.ui.paste import END, START, PasteCleaner, PasteSafeParser
+from kvtop.ui.terminal.paste import END, START, PasteCleaner, PasteSafeParser
 
 
 def fed(*pieces: str) -> list[events.Event]:

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from kvtop.ui import png
-from kvtop.ui.png import Painter, Picture, PictureError
+from kvtop.ui.draw import png
+from kvtop.ui.draw.png import Painter, Picture, PictureError
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need Pillow, which the dev extra brings")
 ImageDraw = pytest.importorskip("PIL.ImageDraw")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kvtop.ui.glyphs import ASCII, BLOCK, BRAILLE
-from kvtop.ui.plot import area, line_of_eighths, per_cell
+from kvtop.ui.draw.glyphs import ASCII, BLOCK, BRAILLE
+from kvtop.ui.draw.plot import area, line_of_eighths, per_cell
 
 NAN = float("nan")
 

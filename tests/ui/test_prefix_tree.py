@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from kvtop.timeline.snapshot import PrefixNode
-from kvtop.ui.ordering import Pattern
-from kvtop.ui.prefix_rows import PrefixRows, found
-from kvtop.ui.view import Selection
+from kvtop.ui.frame.ordering import Pattern
+from kvtop.ui.frame.view import Selection
+from kvtop.ui.panels.prefixes.rows import PrefixRows, found
 
 SIZE = (120, 40)
 

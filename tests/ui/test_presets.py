@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.geometry import Region, Size
 
-from kvtop.ui.actions import BY_ID as ACTIONS
-from kvtop.ui.presets import BY_ID, PRESETS, arrange
-from kvtop.ui.screens.arrangement import Split, border_at, border_of, borders, panels, place
+from kvtop.ui.commands.actions import BY_ID as ACTIONS
+from kvtop.ui.dashboard.arrangement import Split, border_at, border_of, borders, panels, place
+from kvtop.ui.dashboard.presets import BY_ID, PRESETS, arrange
 
 SIZES = st.tuples(st.integers(60, 300), st.integers(18, 90)).map(lambda size: Size(*size))
 SHARES = st.dictionaries(
@@ -40,7 +40,7 @@ def test_regions_cover_the_screen_without_overlap(preset, size, panel, block, zo
 
 @pytest.mark.parametrize("size", [(59, 18), (60, 17), (1, 1)])
 def test_below_the_minimum_there_is_one_message(size) -> None:
-    placed = arrange(PRESETS[0], Size(*size), "table")
+    placed = arrange(PRESETS[0], Size(*size), "sequences")
     assert list(placed.regions) == ["too-small"]
     assert placed.tree is None
 
@@ -52,16 +52,16 @@ def test_every_preset_has_an_action_in_its_order() -> None:
 def test_the_log_or_a_line_of_it_is_always_in_sight() -> None:
     for preset, size in itertools.product(PRESETS, [(60, 18), (80, 24), (120, 36), (200, 50)]):
         regions = arrange(preset, Size(*size), preset.first).regions
-        assert {"log", "timeline", "ticker"} & set(regions) or size == (60, 18)
+        assert {"log", "trace", "ticker"} & set(regions) or size == (60, 18)
 
 
 def test_a_border_is_found_where_it_is_drawn_and_belongs_to_its_panels() -> None:
-    tree = Split("a", True, "map", Split("b", False, "table", "log", 0.5), 0.4)
+    tree = Split("a", True, "map", Split("b", False, "sequences", "log", 0.5), 0.4)
     whole = Region(0, 5, 100, 30)
     regions = place(tree, whole, {})
-    assert panels(tree) == ("map", "table", "log")
+    assert panels(tree) == ("map", "sequences", "log")
     assert [split.name for split, _ in borders(tree, whole, {})] == ["a", "b"]
-    for x in (regions["map"].right - 1, regions["table"].x):
+    for x in (regions["map"].right - 1, regions["sequences"].x):
         assert border_at(tree, whole, {}, x, 10)[0].name == "a"
     assert border_at(tree, whole, {}, 80, regions["log"].y)[0].name == "b"
     assert border_at(tree, whole, {}, 10, 10) is None
@@ -101,7 +101,7 @@ async def test_a_panel_goes_to_full_size_and_back(drive, session) -> None:
     async with drive(session, (120, 36)) as driven:
         before = driven.app.dashboard.regions(driven.app.size)
         await driven.press("o")
-        assert driven.app.dashboard.regions(driven.app.size)["table"] == Region(0, 1, 120, 34)
+        assert driven.app.dashboard.regions(driven.app.size)["sequences"] == Region(0, 1, 120, 34)
         assert "Blocks (" not in driven.text
         await driven.press("o")
         assert driven.app.dashboard.regions(driven.app.size) == before
@@ -124,17 +124,17 @@ async def test_keys_move_the_borders(drive, session, key, panel, side, sign) -> 
         await driven.press(key)
         region = driven.app.dashboard.regions(driven.app.size)[panel]
         assert (getattr(region, side) - before) * sign > 0
-        assert driven.app.dashboard.block_map.extent.width == region.width - 2 or panel != "map"
+        assert driven.app.dashboard.body("map").extent.width == region.width - 2 or panel != "map"
 
 
 async def test_a_border_is_dragged_with_the_mouse(drive, session) -> None:
     async with drive(session, (120, 36)) as driven:
-        edge = driven.app.dashboard.regions(driven.app.size)["table"].x
-        await driven.pilot.mouse_down("#table-frame", offset=(0, 4))
+        edge = driven.app.dashboard.regions(driven.app.size)["sequences"].x
+        await driven.pilot.mouse_down("#sequences-frame", offset=(0, 4))
         await driven.pilot.hover(None, offset=(70, 10))
         await driven.pilot.mouse_up(None, offset=(70, 10))
         await driven.settle()
-        assert driven.app.dashboard.regions(driven.app.size)["table"].x > edge
+        assert driven.app.dashboard.regions(driven.app.size)["sequences"].x > edge
         assert driven.app.selection.row is None
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from kvtop.ui.glyphs import ASCII, BRAILLE
+from kvtop.ui.draw.glyphs import ASCII, BRAILLE
 
 
 async def run(driven, samples: int, *, preempted_at: int = -1) -> None:

@@ -7,19 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kvtop.config import settings, state
-from kvtop.ui.ordering import ARRIVAL, BY_ID, COLUMNS, DEFAULT_COLUMNS, Pattern, next_place, shown_columns
-from kvtop.ui.rows import (
-    RowKey,
-    TableOrder,
-    blocks_of,
-    group_figures,
-    living,
-    matching,
-    row_for,
-    table_rows,
-    toggled,
-)
+from kvtop.config import settings
+from kvtop.ui.commands.help import column_entries
+from kvtop.ui.frame import columns
+from kvtop.ui.frame.columns import BY_ID, COLUMNS, column_problems, shown_columns, usable_columns
+from kvtop.ui.frame.ordering import Pattern, next_place
+from kvtop.ui.frame.row import ARRIVAL, RowKey, TableOrder, toggled
+from kvtop.ui.frame.rows import blocks_of, group_figures, living, matching, row_for, table_rows
 
 MANY = [(1, 0), (2, 1), (2, 2), (2, 3), (3, 0), (4, 1), (4, 2)]
 
@@ -183,24 +177,37 @@ def test_an_unknown_column_is_an_error(snapshot) -> None:
 
 
 def test_columns_that_do_not_fit_are_dropped_in_turn_but_never_the_sorted_one() -> None:
-    chosen = tuple(column.id for column in COLUMNS)
+    chosen = tuple(column.name for column in COLUMNS)
     full = sum(column.width + 1 for column in COLUMNS)
 
     def ids(room: int, sort: str = "arrival") -> list[str]:
-        return [column.id for column in shown_columns(chosen, room, sort)]
+        return [column.name for column in shown_columns(chosen, room, sort)]
 
     assert ids(full) == list(chosen)
     assert ids(full - 1) == [name for name in chosen if name != "max"]
     assert ids(0) == ["state", "gen", "blk"]
     assert ids(0, "pre") == ["state", "gen", "blk", "pre"]
-    assert [column.id for column in shown_columns(("blk", "id", "gen"), 99, "id")] == ["blk", "gen"]
-    assert set(DEFAULT_COLUMNS) < set(BY_ID)
+    assert [column.name for column in shown_columns(("blk", "id", "gen"), 99, "id")] == ["blk", "gen"]
+    assert set(settings.Settings().columns) < set(BY_ID)
 
 
-def test_settings_know_the_tables_columns() -> None:
-    assert tuple(column.id for column in COLUMNS) == settings.COLUMNS
-    assert settings.Settings().columns == DEFAULT_COLUMNS
-    assert set(state.SORTS) == {ARRIVAL, *BY_ID}
+def test_settings_name_columns_as_plain_text_and_the_table_says_which_there_are() -> None:
+    wrong = settings.Settings(columns=("blk", "bkl", "gen"), columns_place="config.toml:3")
+    (problem,) = column_problems(wrong)
+    assert problem.startswith(
+        'config.toml:3: "columns" has no column "bkl" (did you mean "blk"?); there are: '
+    )
+    assert usable_columns(wrong) == ("blk", "gen")
+    assert column_problems(settings.Settings()) == []
+
+
+def test_a_row_of_the_table_is_all_that_a_column_needs(monkeypatch) -> None:
+    toy = columns.Column("toy", "TOY", "a toy", 5, lambda row: row.prompt * 2)
+    monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, toy))
+    monkeypatch.setitem(BY_ID, "toy", toy)
+    assert column_problems(settings.Settings(columns=("toy",))) == []
+    assert [column.title for column in shown_columns(("toy",), 20, ARRIVAL)] == ["TOY"]
+    assert "a toy" in [entry.text for entry in column_entries()]
 
 
 # -- filter and search ------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ import pytest
 from textual import events
 
 from kvtop.session import session as ses
-from kvtop.ui.actions import BY_ID, Action
-from kvtop.ui.row_lines import FOUND
-from kvtop.ui.rows import RowKey
-from kvtop.ui.screens import overlay
-from kvtop.ui.screens.line_input import LineInput, LineKey, one_line
-from kvtop.ui.view import Selection
+from kvtop.ui.commands.actions import BY_ID, Action
+from kvtop.ui.dialogs.line_input import LineInput, LineKey, one_line
+from kvtop.ui.draw.glyphs import FOUND
+from kvtop.ui.frame.row import RowKey
+from kvtop.ui.frame.view import Selection
+from kvtop.ui.parts import overlay
 
 SMALL, NORMAL = (80, 24), (120, 36)
 
@@ -55,7 +55,7 @@ async def search(driven, text: str) -> None:
 
 
 def panel(driven) -> list[str]:
-    return [strip.text for strip in driven.app.dashboard.table.strips]
+    return [strip.text for strip in driven.app.dashboard.body("sequences").strips]
 
 
 # -- filter -----------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ async def test_esc_ends_a_search_and_the_cursor_stays(drive, session, inside) ->
         assert driven.app.order.search == ""
         assert driven.app.matches == frozenset()
         assert driven.selected == (3, 0)
-        assert not any(FOUND in strip.text for strip in driven.app.dashboard.table.strips)
+        assert not any(FOUND in strip.text for strip in driven.app.dashboard.body("sequences").strips)
         await driven.press("escape")
         assert driven.selected is None
 
@@ -228,7 +228,7 @@ async def test_a_search_from_the_map_brings_the_table(drive, session) -> None:
         assert driven.app.dashboard.panel == "map"
         await search(driven, "word7")
         await driven.press("enter")
-        assert driven.app.dashboard.panel == "table"
+        assert driven.app.dashboard.panel == "sequences"
         assert driven.selected == (7, 0)
         assert any("7 " in line and FOUND in line for line in driven.lines)
 
@@ -327,7 +327,7 @@ async def test_the_screen_goes_on_under_the_line(drive, session) -> None:
 async def test_rows_go_straight_to_the_terminal_beside_a_line_and_not_over_a_dialog(
     drive, session, monkeypatch
 ) -> None:
-    from kvtop.ui.screens import dashboard
+    from kvtop.ui.dashboard import screen as dashboard
 
     painted: list[int] = []
     monkeypatch.setattr(dashboard, "paint", lambda screen, rows: painted.extend(y for _, y, _ in rows))

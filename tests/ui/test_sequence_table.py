@@ -9,11 +9,11 @@ from textual import events
 
 from kvtop.memory.events import sequence_id
 from kvtop.session import session as ses
-from kvtop.ui.row_lines import FOLDED, TAGGED, UNFOLDED
-from kvtop.ui.rows import RowKey, TableOrder
-from kvtop.ui.screens.choose import Choose, place_list
-from kvtop.ui.screens.dialogs import Confirm
-from kvtop.ui.view import Selection
+from kvtop.ui.dialogs.choose import Choose, place_list
+from kvtop.ui.dialogs.confirm import Confirm
+from kvtop.ui.draw.glyphs import FOLDED, TAGGED, UNFOLDED
+from kvtop.ui.frame.row import RowKey, TableOrder
+from kvtop.ui.frame.view import Selection
 
 SMALL, NORMAL = (80, 24), (120, 36)
 
@@ -49,7 +49,7 @@ def group_of(session) -> int:
 
 def panel(driven) -> list[str]:
     """The table's own lines: its head, then the rows."""
-    return [strip.text for strip in driven.app.dashboard.table.strips]
+    return [strip.text for strip in driven.app.dashboard.body("sequences").strips]
 
 
 async def to_row(driven, key: RowKey) -> None:
@@ -117,15 +117,15 @@ async def test_a_click_on_a_head_sorts_and_a_second_one_inverts(drive, session) 
     async with drive(session, NORMAL) as driven:
         head = panel(driven)[0]
         at = head.index("GEN") + 1
-        await driven.pilot.click("#table", offset=(at, 0))
+        await driven.pilot.click("#sequences", offset=(at, 0))
         await driven.settle()
         assert (driven.app.order.sort, driven.app.order.inverted) == ("gen", False)
-        await driven.pilot.click("#table", offset=(at, 0))
+        await driven.pilot.click("#sequences", offset=(at, 0))
         await driven.settle()
         assert (driven.app.order.sort, driven.app.order.inverted) == ("gen", True)
         assert "▲GEN" in panel(driven)[0]
-        await driven.pilot.click("#table", offset=(3, 0))
-        await driven.pilot.click("#table", offset=(head.index("TEXT"), 0))
+        await driven.pilot.click("#sequences", offset=(3, 0))
+        await driven.pilot.click("#sequences", offset=(head.index("TEXT"), 0))
         await driven.settle()
         assert (driven.app.order.sort, driven.app.order.inverted) == ("id", False)
         assert panel(driven)[0].startswith(" ▲ID")
@@ -156,25 +156,25 @@ async def test_the_cursor_stays_on_its_sequence_and_abort_acts_on_it_when_rows_s
 async def test_the_view_stays_when_the_cursors_row_goes_unless_it_is_followed(drive, session) -> None:
     change(session, generated_tokens=lambda place: place)
     async with drive(session, SMALL) as driven:
-        table = driven.app.dashboard.table
+        table = driven.app.dashboard.body("sequences")
         await driven.press("t", "f6", "g", "enter", "home")
         change(session, generated_tokens=lambda place: -place)
         await driven.settle()
-        assert table.top == 0
+        assert table.state.top == 0
         await driven.press("F")
-        assert table.top > 0
+        assert table.state.top > 0
         assert f"following {driven.selected[0]}" in driven.text
         change(session, generated_tokens=lambda place: place)
         await driven.settle()
-        assert table.top == 0
+        assert table.state.top == 0
         await driven.press("down")
-        assert not table.following
+        assert not table.state.following
         await driven.press("up", "F", "F")
         change(session, generated_tokens=lambda place: -place)
         await driven.settle()
-        assert table.top == 0
+        assert table.state.top == 0
         await driven.press("up")  # the next key that moves the cursor brings it in sight
-        assert table.top > 0
+        assert table.state.top > 0
 
 
 async def test_following_ends_with_its_sequence_and_needs_one(drive, session) -> None:
@@ -185,30 +185,30 @@ async def test_following_ends_with_its_sequence_and_needs_one(drive, session) ->
         request = driven.selected[0]
         only(session, *[row.request for row in session.published.sequences if row.request != request])
         await driven.settle()
-        assert not driven.app.dashboard.table.following
+        assert not driven.app.dashboard.body("sequences").state.following
         assert "following" not in driven.text
 
 
 async def test_the_wheel_scrolls_without_the_cursor(drive, session) -> None:
     async with drive(session, SMALL) as driven:
-        table = driven.app.dashboard.table
+        table = driven.app.dashboard.body("sequences")
         await driven.press("home")
         first = driven.selected
-        await driven.pilot._post_mouse_events([events.MouseScrollDown], "#table")
+        await driven.pilot._post_mouse_events([events.MouseScrollDown], "#sequences")
         await driven.settle()
-        assert table.top == 3
+        assert table.state.top == 3
         assert driven.selected == first
-        await driven.pilot._post_mouse_events([events.MouseScrollUp], "#table")
+        await driven.pilot._post_mouse_events([events.MouseScrollUp], "#sequences")
         await driven.settle()
-        assert table.top == 0
+        assert table.state.top == 0
 
 
 async def test_a_click_selects_and_a_second_one_inspects(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
-        await driven.pilot.click("#table", offset=(10, 2))
+        await driven.pilot.click("#sequences", offset=(10, 2))
         await driven.settle()
         assert driven.selected == keys(driven)[1]
-        await driven.pilot.click("#table", offset=(10, 1), times=2)
+        await driven.pilot.click("#sequences", offset=(10, 1), times=2)
         await driven.settle()
         assert driven.selected == keys(driven)[0]
         assert driven.app.selection.block == session.published.sequences[0].table[0]
@@ -245,10 +245,10 @@ async def test_a_click_on_the_sign_folds(drive, session) -> None:
     async with drive(session, NORMAL) as driven:
         place = keys(driven).index(RowKey(group, None))
         for folded in ({group}, set()):
-            await driven.pilot.click("#table", offset=(0, place + 1))
+            await driven.pilot.click("#sequences", offset=(0, place + 1))
             await driven.settle()
             assert driven.app.order.folded == folded
-        await driven.pilot.click("#table", offset=(0, place + 2))  # a branch's colour is no sign
+        await driven.pilot.click("#sequences", offset=(0, place + 2))  # a branch's colour is no sign
         await driven.settle()
         assert driven.app.order.folded == frozenset()
 
@@ -348,14 +348,14 @@ async def test_rows_say_why_they_wait_and_how_often_they_were_preempted(drive, s
         label=lambda place: "[red]x" if place == 2 else "",
     )
     async with drive(session, SMALL) as driven:
-        driven.app.dashboard.table.columns = ("state", "blk")
+        driven.app.settings = dataclasses.replace(driven.app.settings, columns=("state", "blk"))
         await driven.settle()
         head, swapped, waiting, running = panel(driven)[:4]
         assert head.split() == ["ID", "STATE", "BLK", "TEXT"]
         assert "preempted 2×: needs 3 blocks" in swapped
         assert "preempted 2×: needs 3 blocks" in waiting
         assert "[red]x …" in running
-        driven.app.dashboard.table.columns = ("pre", "stored", "max")
+        driven.app.settings = dataclasses.replace(driven.app.settings, columns=("pre", "stored", "max"))
         await driven.settle()
         assert panel(driven)[0].split() == ["ID", "PRE", "STORED", "MAX", "TEXT"]
         assert "preempted" not in panel(driven)[1]
@@ -378,7 +378,7 @@ async def test_a_group_names_its_kind(drive, session) -> None:
 
 
 async def test_owners_have_letters_where_they_have_no_hues(drive, session) -> None:
-    from kvtop.ui.palette import load_palette
+    from kvtop.ui.draw.palette import load_palette
 
     palette = dataclasses.replace(load_palette(), mono=True)
     async with drive(session, NORMAL, palette=palette) as driven:

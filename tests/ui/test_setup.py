@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kvtop.config import Settings, config_file, load
-from kvtop.ui import setup_rows
-from kvtop.ui.actions import ACTIONS
-from kvtop.ui.screens.setup import Setup
+from kvtop.ui.commands.actions import ACTIONS
+from kvtop.ui.dialogs import setup_rows
+from kvtop.ui.dialogs.setup import Setup
 
 NAMES = ["dark", "light", "mono"]
 
@@ -32,7 +32,7 @@ def shown(driven) -> str:
 def test_every_setting_has_a_row() -> None:
     rows = setup_rows.setting_rows(Settings(), NAMES)
     listed = {row.name for row in rows} | {"columns", "keys"}
-    assert listed == {*Settings.__dataclass_fields__} - {"places", "theme_place", "given"}
+    assert listed == {*Settings.__dataclass_fields__} - {"places", "theme_place", "columns_place", "given"}
     assert all(row.help for row in rows)
     assert [row.section for row in rows if row.section] == ["Screen", "Behaviour"]
 
@@ -109,7 +109,7 @@ async def test_leaving_undoes_everything_and_saves_nothing(drive, session, file:
         await driven.press("f2", "right", "down", "right", "right", "right", "down", "enter", "tab", "enter")
         app = driven.app
         assert (app.palette.name, app.glyphs.name, app.settings.flashes) == ("light", "ascii", False)
-        assert app.dashboard.table.columns == Settings().columns[1:]
+        assert app.dashboard.view.columns == Settings().columns[1:]
         await driven.press("escape")
         assert (app.palette.name, app.glyphs.name, app.settings) == ("dark", "block", Settings())
         assert driven.lines[5:] == before
@@ -128,7 +128,7 @@ async def test_columns_are_chosen_and_put_in_order(drive, session) -> None:
     async with drive(session, (120, 36)) as driven:
         await driven.press("f2", "tab", "down", "right_square_bracket", "home", "space", "s")
         expected = ("gen", "prompt", "blk", "shr", "waste", "hit", "pre")
-        assert driven.app.dashboard.table.columns == expected
+        assert driven.app.dashboard.view.columns == expected
         assert load(os.environ)[0].columns == expected
         heads = next(line for line in driven.lines if " GEN " in line and " TEXT" in line)
         assert heads.index("GEN") < heads.index("PROMPT") and "STATE" not in heads

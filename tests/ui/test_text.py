@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kvtop.ui.text import clock, count, duration, fit, head, percent, size, tail, visible, wrap
+from kvtop.ui.draw.text import clock, count, duration, fit, head, percent, size, tail, visible, wrap
 
 anything = st.text(st.characters(), max_size=40)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.color import ColorType
 
-from kvtop.ui.colours import NAMED, contrast, luminance, mix, shade
-from kvtop.ui.palette import FLASHES, LEVELS, Palette, load_palette, theme_path
-from kvtop.ui.themes import ORDER, SECONDS, ThemeWatcher, themes
+from kvtop.ui.draw.colours import NAMED, contrast, luminance, mix, shade
+from kvtop.ui.draw.palette import FLASHES, LEVELS, Palette, load_palette, theme_path
+from kvtop.ui.draw.themes import ORDER, SECONDS, ThemeWatcher, themes
 
 DARK = theme_path("dark").read_text("utf-8")
 HIGH = 7.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kvtop.memory import events as ev
-from kvtop.ui.narrate import narrate
-from kvtop.ui.widgets.ticker import STAYS, weightiest
+from kvtop.ui.dashboard.ticker import STAYS, weightiest
+from kvtop.ui.frame.narration import narrate
 
 
 def told(*events: ev.Event):

@@ -8,8 +8,8 @@ import pytest
 
 from kvtop.memory import events as ev
 from kvtop.memory.events import sequence_id
-from kvtop.ui.rows import RowKey
-from kvtop.ui.view import Selection
+from kvtop.ui.frame.row import RowKey
+from kvtop.ui.frame.view import Selection
 
 SIZE = (100, 40)
 
@@ -50,13 +50,13 @@ async def test_it_follows_the_newest_until_the_cursor_moves(drive, session) -> N
     publish(session, *evictions(0, 100))
     async with drive(session, SIZE) as driven:
         await driven.press("6")
-        timeline = driven.app.dashboard.bodies["timeline"]
+        timeline = driven.app.dashboard.bodies["trace"]
         assert shown_steps(driven)[-1] == 99
         publish(session, *evictions(1, 105))
         await driven.settle()
         assert shown_steps(driven)[-1] == 104
         await driven.press("up")
-        assert timeline.cursor == (104, 0)
+        assert timeline.state.at == (104, 0)
         before = shown_steps(driven)
         publish(session, *evictions(90, 200))
         await driven.settle()
@@ -67,7 +67,7 @@ async def test_it_follows_the_newest_until_the_cursor_moves(drive, session) -> N
         await driven.press("pagedown", "up")
         assert shown_steps(driven)[0] == 1
         await driven.press("end")
-        assert timeline.cursor is None
+        assert timeline.state.at is None
         assert shown_steps(driven)[-1] == 199
 
 
@@ -75,9 +75,9 @@ async def test_down_from_the_last_event_follows_again(drive, session) -> None:
     publish(session, *evictions(0, 9))
     async with drive(session, SIZE) as driven:
         await driven.press("6", "up", "up", "down")
-        assert driven.app.dashboard.bodies["timeline"].cursor == (8, 0)
+        assert driven.app.dashboard.bodies["trace"].state.at == (8, 0)
         await driven.press("down")
-        assert driven.app.dashboard.bodies["timeline"].cursor is None
+        assert driven.app.dashboard.bodies["trace"].state.at is None
 
 
 async def test_what_was_held_is_let_go_when_the_run_begins_anew(drive, session) -> None:
@@ -110,8 +110,8 @@ async def test_the_cursor_goes_to_the_event_before_one_that_a_filter_hides(drive
     publish(session, *events)
     async with drive(session, SIZE) as driven:
         await driven.press("6", *["up"] * 4, "backslash", *"resumed", "enter", "down")
-        timeline = driven.app.dashboard.bodies["timeline"]
-        assert timeline.cursor == (9, 1)
+        timeline = driven.app.dashboard.bodies["trace"]
+        assert timeline.state.at == (9, 1)
 
 
 async def test_a_search_goes_from_the_newest_to_older_ones_and_round(drive, session) -> None:
@@ -121,15 +121,15 @@ async def test_a_search_goes_from_the_newest_to_older_ones_and_round(drive, sess
     publish(session, *events)
     async with drive(session, SIZE) as driven:
         await driven.press("6", "slash", *"resumed")
-        timeline = driven.app.dashboard.bodies["timeline"]
-        assert timeline.cursor == (55, 0)
+        timeline = driven.app.dashboard.bodies["trace"]
+        assert timeline.state.at == (55, 0)
         assert "1 of 3" in driven.text
         await driven.press("f3")
-        assert timeline.cursor == (30, 0)
+        assert timeline.state.at == (30, 0)
         await driven.press("f3", "f3")
-        assert timeline.cursor == (55, 0)
+        assert timeline.state.at == (55, 0)
         await driven.press("shift+f3")
-        assert timeline.cursor == (10, 0)
+        assert timeline.state.at == (10, 0)
         await driven.press("enter")
         assert any("»" in line and "Resumed" in line for line in driven.lines)
         await driven.press("escape")
@@ -157,7 +157,7 @@ async def test_enter_selects_block_and_sequence(drive, session) -> None:
         assert driven.app.selection == Selection(RowKey(row.request, 0), block)
 
 
-@pytest.mark.parametrize(("preset", "panel"), [("1", "log"), ("6", "timeline")])
+@pytest.mark.parametrize(("preset", "panel"), [("1", "log"), ("6", "trace")])
 async def test_a_click_on_a_line_selects_its_block(drive, session, preset, panel) -> None:
     publish(session, *(ev.Copied(step, 0, step, step + 100, sequence_id(9999), 0) for step in range(4)))
     async with drive(session, (120, 40)) as driven:

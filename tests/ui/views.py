@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from kvtop.ui.pages.sequence import sequence_page
-from kvtop.ui.palette import load_palette
-from kvtop.ui.rows import RowKey, table_rows
-from kvtop.ui.text import visible
-from kvtop.ui.view import View
+from kvtop.ui.draw.palette import load_palette
+from kvtop.ui.draw.text import visible
+from kvtop.ui.frame.row import RowKey
+from kvtop.ui.frame.rows import table_rows
+from kvtop.ui.frame.view import View
+from kvtop.ui.panels.inspector.sequence import sequence_page
 
 PALETTE = load_palette("dark")
 PLAIN = PALETTE.style("text")

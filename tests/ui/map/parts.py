@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from kvtop.timeline.snapshot import BlockColumns, BlockState, SequenceRow
-from kvtop.ui.map.looks import DIM, MapTables
-from kvtop.ui.palette import load_palette
+from kvtop.ui.draw.palette import load_palette
+from kvtop.ui.panels.map.looks import DIM, MapTables
 
 TABLES = MapTables(load_palette())
 LETTERS = MapTables(load_palette("mono"))

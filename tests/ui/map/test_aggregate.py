@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from kvtop.timeline.snapshot import BlockColumns
-from kvtop.ui.glyphs import ASCII, BLOCK
-from kvtop.ui.map import looks
-from kvtop.ui.map.aggregate import Aggregator
-from kvtop.ui.map.drawing import Drawing
-from kvtop.ui.map.geometry import Geometry, Scale
-from kvtop.ui.map.looks import DIM, MapTables
-from kvtop.ui.palette import load_palette
+from kvtop.ui.draw.glyphs import ASCII, BLOCK
+from kvtop.ui.draw.palette import load_palette
+from kvtop.ui.panels.map import looks
+from kvtop.ui.panels.map.aggregate import Aggregator
+from kvtop.ui.panels.map.drawing import Drawing
+from kvtop.ui.panels.map.geometry import Geometry, Scale
+from kvtop.ui.panels.map.looks import DIM, MapTables
 from tests.ui.map.parts import INKS, LETTERS, TABLES, columns, glyphs
 
 

@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 
 from kvtop.timeline.snapshot import Flash, FlashKind
-from kvtop.ui.map import geometry, looks
-from kvtop.ui.map.drawing import Drawing
-from kvtop.ui.map.flashes import Flashes, Flashing
-from kvtop.ui.map.geometry import Geometry, Scale
-from kvtop.ui.palette import ink_index
+from kvtop.ui.draw.palette import ink_index
+from kvtop.ui.panels.map import geometry, looks
+from kvtop.ui.panels.map.drawing import Drawing
+from kvtop.ui.panels.map.flashes import Flashes, Flashing
+from kvtop.ui.panels.map.geometry import Geometry, Scale
 from tests.ui.map.parts import TABLES, columns, glyphs
 
 

@@ -7,8 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtop.ui.map import geometry
-from kvtop.ui.map.geometry import Scale
+from kvtop.ui.panels.map import geometry
+from kvtop.ui.panels.map.geometry import Scale
 
 
 @given(st.integers(1, 200_000), st.integers(20, 300), st.integers(4, 90), st.booleans())

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from textual.color import Color
 
-from kvtop.ui.filters import NoColourFilter
-from kvtop.ui.glyphs import ASCII
-from kvtop.ui.map import codes, looks
-from kvtop.ui.map.looks import DIM, MapTables
-from kvtop.ui.palette import HUES, LEVELS, ink_index, load_palette
-from kvtop.ui.rows import RowKey
+from kvtop.ui.draw.filters import NoColourFilter
+from kvtop.ui.draw.glyphs import ASCII
+from kvtop.ui.draw.palette import HUES, LEVELS, ink_index, load_palette
+from kvtop.ui.frame.row import RowKey
+from kvtop.ui.panels.map import codes, looks
+from kvtop.ui.panels.map.looks import DIM, MapTables
 from tests.ui.map.parts import BLOCK_SIZE, INKS, LETTERS, TABLES, columns, glyphs, row
 
 

@@ -16,11 +16,11 @@ from rich.text import Text
 from textual.color import Color
 from textual.strip import Strip
 
-from kvtop.ui.codestrip import CodeStrip, runs
-from kvtop.ui.filters import AsciiFilter, NoColourFilter
-from kvtop.ui.glyphs import BLOCK
-from kvtop.ui.map.looks import MapTables
-from kvtop.ui.palette import load_palette
+from kvtop.ui.draw.codestrip import CodeStrip, runs
+from kvtop.ui.draw.filters import AsciiFilter, NoColourFilter
+from kvtop.ui.draw.glyphs import BLOCK
+from kvtop.ui.draw.palette import load_palette
+from kvtop.ui.panels.map.looks import MapTables
 from tests.ui.map.parts import LETTERS, TABLES
 
 

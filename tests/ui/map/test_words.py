@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from rich.style import Style
 
-from kvtop.ui.map import geometry, words
-from kvtop.ui.map.geometry import Geometry, Scale
-from kvtop.ui.map.looks import MapTables
-from kvtop.ui.palette import load_palette
+from kvtop.ui.draw.palette import load_palette
+from kvtop.ui.panels.map import geometry, words
+from kvtop.ui.panels.map.geometry import Geometry, Scale
+from kvtop.ui.panels.map.looks import MapTables
 
 
 def test_the_mapping_is_said_at_every_width() -> None:

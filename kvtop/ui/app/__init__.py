@@ -1,0 +1,1 @@
+"""The app: polls a source, draws what changed, performs what the floors below ask for."""

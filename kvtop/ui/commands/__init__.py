@@ -1,0 +1,1 @@
+"""What keys do: actions, key map, intents, help. One table, no widget."""

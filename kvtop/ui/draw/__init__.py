@@ -1,0 +1,1 @@
+"""Colours, characters, text, lines, pictures: drawing that knows no panel."""

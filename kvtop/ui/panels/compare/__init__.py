@@ -1,0 +1,1 @@
+"""The same requests under paging and under contiguous reservation."""

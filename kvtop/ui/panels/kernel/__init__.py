@@ -1,0 +1,1 @@
+"""What the newest step's attention read."""

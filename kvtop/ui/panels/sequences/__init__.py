@@ -1,0 +1,1 @@
+"""The sequences, a row each."""

@@ -1,0 +1,1 @@
+"""The block tables: logical blocks across, physical ids in the cells."""

@@ -1,0 +1,1 @@
+"""What panels and dialogs are made of."""

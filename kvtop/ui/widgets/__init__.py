@@ -1,1 +1,0 @@
-"""The parts of the dashboard, one a file."""
