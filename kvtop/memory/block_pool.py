@@ -9,15 +9,38 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kvtop.memory.errors import DoubleFreeError, OutOfBlocksError
 from kvtop.memory.events import EventBus, Evicted, Freed, QueueEnd, Tier, sequence_name
 from kvtop.memory.free_queue import FreeQueue
 from kvtop.memory.prefix_cache import PrefixCache, PrefixNode
 
+MANY = 256
+"""So many blocks in one call are counted on whole arrays; below, that is the slower way."""
+
 
 def _zeros(code: str, count: int) -> array[int]:
     return array(code, bytes(array(code).itemsize * count))
+
+
+class Watcher(Protocol):
+    """Whoever wants to know what becomes of cached blocks."""
+
+    def taken(self, blocks: Sequence[int]) -> None:
+        """Cached blocks left the free queue: they are referenced again."""
+        ...
+
+    def freed(self, blocks: Sequence[int]) -> None:
+        """Cached blocks joined the free queue."""
+        ...
+
+    def evicted(self, blocks: Sequence[int]) -> None:
+        """Blocks are cached no longer."""
+        ...
 
 
 class BlockPool:
@@ -44,11 +67,13 @@ class BlockPool:
         self.free_queue = FreeQueue(num_blocks)
         self.ref_counts = _zeros("i", num_blocks)
         """int32: table entries that point at the block."""
+        self._references: NDArray[np.int32] = np.frombuffer(self.ref_counts, dtype=np.int32)
         self.hashes = _zeros("q", num_blocks)
         """int64: hash under which the block is cached; 0 for none."""
         self.shared_blocks = 0
         """Blocks with a reference count above 1."""
         self.evictions = 0
+        self.watcher: Watcher | None = None
 
     @property
     def available_blocks(self) -> int:
@@ -90,18 +115,41 @@ class BlockPool:
 
         Raises OutOfBlocksError, having changed nothing, for a block that is free and holds nothing.
         """
+        if len(blocks) >= MANY and len(set(blocks)) == len(blocks):
+            taken = self._share_many(blocks)
+        else:
+            taken = self._share_few(blocks)
+        if taken and self.watcher is not None:
+            self.watcher.taken(taken)
+
+    def _share_few(self, blocks: Sequence[int]) -> list[int]:
         for block in blocks:
             if not self.ref_counts[block] and not self.hashes[block]:
-                raise OutOfBlocksError(
-                    f"block {block} is free and holds nothing to share at step {self.bus.step}"
-                )
+                raise self._nothing_to_share(block)
+        taken: list[int] = []
         for block in blocks:
             count = self.ref_counts[block]
             if count == 0:
                 self.free_queue.remove(block)
+                taken.append(block)
             elif count == 1:
                 self.shared_blocks += 1
             self.ref_counts[block] = count + 1
+        return taken
+
+    def _share_many(self, blocks: Sequence[int]) -> list[int]:
+        """The same for many different blocks, on whole arrays."""
+        chosen = np.array(blocks, dtype=np.intp)
+        counts = self._references[chosen]
+        taken: list[int] = chosen[counts == 0].tolist()
+        for block in taken:
+            if not self.hashes[block]:
+                raise self._nothing_to_share(block)
+        for block in taken:
+            self.free_queue.remove(block)
+        self.shared_blocks += int(np.count_nonzero(counts == 1))
+        self._references[chosen] = counts + 1
+        return taken
 
     def release(self, blocks: Sequence[int], sequence: int) -> None:
         """Take one reference from each of `blocks`; those that reach 0 join the free queue in this order.
@@ -110,6 +158,14 @@ class BlockPool:
         hash go to the front of the queue (they hold nothing worth keeping), hashed ones to the back (LRU).
         Raises DoubleFreeError, having changed nothing, for a block without a reference left.
         """
+        if len(blocks) >= MANY and len(set(blocks)) == len(blocks):
+            freed = self._release_many(blocks, sequence)
+        else:
+            freed = self._release_few(blocks, sequence)
+        if freed:
+            self._free(freed)
+
+    def _release_few(self, blocks: Sequence[int], sequence: int) -> list[int]:
         references = self.ref_counts
         shared = self.shared_blocks
         freed: list[int] = []
@@ -125,8 +181,18 @@ class BlockPool:
             elif count == 1:
                 shared -= 1
         self.shared_blocks = shared
-        if freed:
-            self._free(freed)
+        return freed
+
+    def _release_many(self, blocks: Sequence[int], sequence: int) -> list[int]:
+        """The same for many different blocks, on whole arrays."""
+        chosen = np.array(blocks, dtype=np.intp)
+        counts = self._references[chosen] - 1
+        for block in chosen[counts < 0].tolist():
+            raise self._double_free(block, sequence)
+        self._references[chosen] = counts
+        self.shared_blocks -= int(np.count_nonzero(counts == 1))
+        freed: list[int] = chosen[counts == 0].tolist()
+        return freed
 
     def insert_in_cache(self, block: int, parent: PrefixNode, tokens: Sequence[int]) -> PrefixNode:
         """Make a full block findable by its tokens. Raises AttributeError on a pool without a cache."""
@@ -134,6 +200,9 @@ class BlockPool:
         node = self.cache.insert(block, parent, tokens)
         self.hashes[block] = node.hash
         return node
+
+    def _nothing_to_share(self, block: int) -> OutOfBlocksError:
+        return OutOfBlocksError(f"block {block} is free and holds nothing to share at step {self.bus.step}")
 
     def _take_back(self, blocks: Sequence[int]) -> None:
         """Undo a release that turned out to be wrong half-way."""
@@ -152,6 +221,8 @@ class BlockPool:
                 self.bus.emit(Freed, tuple(worthless), QueueEnd.FRONT, self.tier)
         if findable:
             self.free_queue.push_back(findable)
+            if self.watcher is not None:
+                self.watcher.freed(findable)
             if self.bus.active:
                 self.bus.emit(Freed, tuple(findable), QueueEnd.BACK, self.tier)
 
@@ -161,6 +232,8 @@ class BlockPool:
             self.cache.remove(block)
             self.hashes[block] = 0
         self.evictions += len(blocks)
+        if self.watcher is not None:
+            self.watcher.evicted(blocks)
         if self.bus.active:
             self.bus.emit(Evicted, tuple(blocks))
 

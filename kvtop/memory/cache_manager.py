@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from heapq import heappop, heappush
 
 from kvtop.memory.block_pool import BlockPool
 from kvtop.memory.block_table import BlockTable
@@ -30,30 +30,10 @@ from kvtop.memory.events import (
     Tier,
     request_of,
 )
+from kvtop.memory.planning import Admission, Placement, Planner
 from kvtop.memory.prefix_cache import HashFunction, PrefixCache, PrefixNode, chain_hash
 from kvtop.memory.sizing import blocks_for_tokens
 from kvtop.memory.swap import distinct_blocks, move_tables
-
-
-class Placement(NamedTuple):
-    """How one sequence of a group would get its blocks."""
-
-    table: BlockTable
-    hits: list[PrefixNode]
-    """Cached full blocks that its tokens begin with."""
-    source: BlockTable | None
-    """An earlier sibling that shares, and computes, its first `inherited` blocks."""
-    inherited: int
-    fresh: int
-    """Blocks to allocate."""
-
-
-class Admission(NamedTuple):
-    """A plan for a whole group; valid until the memory changes."""
-
-    placements: tuple[Placement, ...]
-    blocks_needed: int
-    """Blocks that leave the free queue: fresh ones, and hits that nobody references now."""
 
 
 class CacheManager:
@@ -78,9 +58,13 @@ class CacheManager:
         self.cache = PrefixCache(block_size, hash_function) if prefix_caching else None
         self.pool = BlockPool(num_blocks, block_size, cache=self.cache, bus=self.bus)
         self.host_pool = BlockPool(host_blocks, block_size, tier=Tier.HOST, bus=self.bus)
+        self._planner = Planner(self.pool)
         self.tables: dict[int, BlockTable] = {}
         """Sequence id -> table, for every sequence that holds blocks (on the device or on the host)."""
-        self._waiters: dict[int, list[BlockTable]] = {}
+        self._waiters: dict[int, dict[int, tuple[int, BlockTable]]] = {}
+        """Sequence -> the siblings that wait for it: sequence -> place in the group, table."""
+        self._awaited: dict[int, int] = {}
+        """Block -> how many siblings hold it and wait until it is filled."""
         self.cow_copies = 0
         self.prefix_queries = 0
         """Prompt tokens looked up at first admissions."""
@@ -108,21 +92,11 @@ class CacheManager:
 
     def plan_admission(self, tables: Sequence[BlockTable]) -> Admission:
         """How the sequences of a group would be placed: prefix hits first, then blocks of siblings with the
-        same beginning, then fresh blocks up to ceil(tokens / block size). Changes nothing."""
-        placements: list[Placement] = []
-        idle_hits: set[int] = set()
-        for table in tables:
-            hits = self.cache.find(table.tokens) if self.cache else []
-            source, inherited = self._common_blocks(table, placements)
-            if inherited <= len(hits):
-                source, inherited = None, 0
-            have = max(len(hits), inherited)
-            fresh = blocks_for_tokens(len(table.tokens), self.block_size) - have
-            placements.append(Placement(table, hits, source, inherited, fresh))
-            if source is None:
-                idle_hits.update(n.blocks[0] for n in hits if not self.pool.ref_counts[n.blocks[0]])
-        needed = len(idle_hits) + sum(placement.fresh for placement in placements)
-        return Admission(tuple(placements), needed)
+        same beginning, then fresh blocks up to ceil(tokens / block size). Changes no block.
+
+        Asked again for the same group, it costs as much as has changed since.
+        """
+        return self._planner.plan(tables)
 
     def admit(self, admission: Admission, *, first: bool) -> None:
         """Give a planned group its blocks. Hits are taken before anything is allocated, so that a group can
@@ -139,31 +113,13 @@ class CacheManager:
             raise OutOfBlocksError(
                 f"{admission.blocks_needed} blocks needed, {self.pool.available_blocks} available"
             )
+        self._planner.forget()
         for placement in admission.placements:
             self._place_hits(placement, first)
+        for place, placement in enumerate(admission.placements):
+            self._place_rest(place, placement)
         for placement in admission.placements:
-            self._place_rest(placement)
-        self._wake_waiters(request_of(admission.placements[0].table.sequence))
-
-    def _common_blocks(
-        self, table: BlockTable, earlier: Iterable[Placement]
-    ) -> tuple[BlockTable | None, int]:
-        """The earlier sibling with the longest common beginning, and its length in full blocks."""
-        best: BlockTable | None = None
-        longest = 0
-        size = self.block_size
-        for placement in earlier:
-            other = placement.table
-            limit = min((len(table.tokens) - 1) // size, len(other.tokens) // size)
-            common = 0
-            while common < limit and (
-                table.tokens[common * size : (common + 1) * size]
-                == other.tokens[common * size : (common + 1) * size]
-            ):
-                common += 1
-            if common > longest:
-                best, longest = other, common
-        return best, longest
+            self._wake_waiters(placement.table)
 
     def _place_hits(self, placement: Placement, first: bool) -> None:
         table, hits = placement.table, placement.hits
@@ -183,13 +139,15 @@ class CacheManager:
             table.chain = list(hits)
             self._share(table, [node.blocks[0] for node in hits])
 
-    def _place_rest(self, placement: Placement) -> None:
+    def _place_rest(self, place: int, placement: Placement) -> None:
         table, source = placement.table, placement.source
         if source is not None:
             self._share(table, source.blocks[: placement.inherited])
             table.source = source
             table.awaited = placement.inherited * self.block_size
-            self._waiters.setdefault(request_of(table.sequence), []).append(table)
+            self._waiters.setdefault(source.sequence, {})[table.sequence] = place, table
+            for block in table.blocks:
+                self._awaited[block] = self._awaited.get(block, 0) + 1
         self._extend(table, placement.fresh)
 
     def _share(self, table: BlockTable, blocks: Sequence[int]) -> None:
@@ -225,7 +183,7 @@ class CacheManager:
             logical = stored // size
             if logical < len(blocks) and references[blocks[logical]] > 1:
                 block = blocks[logical]
-                copies[block] = min(copies.get(block, 0) + 1, self._holders(table, block) - 1)
+                copies[block] = min(copies.get(block, 0) + 1, self._holders(block) - 1)
         return needed + sum(copies.values())
 
     def append(self, table: BlockTable, count: int) -> tuple[int, int] | None:
@@ -234,14 +192,17 @@ class CacheManager:
         destination): the caller copies its contents before the write.
 
         Raises OutOfBlocksError, having changed nothing, when `append_cost` is not available, and
-        AllocatorError for tokens the sequence does not have, or while it is swapped out.
+        AllocatorError for tokens the sequence does not have, while it is swapped out, or while a sibling
+        computes for it.
         """
         if table.tier is not Tier.DEVICE:
             raise AllocatorError(f"{table.name} is not on the device")
+        if table.source is not None:
+            raise AllocatorError(f"{table.name} waits for {table.source.name}")
         if count > table.pending:
             raise AllocatorError(f"{table.name} has {table.pending} tokens to store, not {count}")
         block = self._written_block(table)
-        copies = block is not None and self.pool.ref_counts[block] > 1 and self._holders(table, block) > 1
+        copies = block is not None and self.pool.ref_counts[block] > 1 and self._holders(block) > 1
         fresh = max(0, blocks_for_tokens(table.stored + count, self.block_size) - len(table.blocks))
         if fresh + copies > self.pool.available_blocks:
             raise OutOfBlocksError(
@@ -270,21 +231,16 @@ class CacheManager:
         if count and self.cache is not None and stored // self.block_size > len(table.chain):
             self._cache_full_blocks(table)
         if self._waiters:
-            self._wake_waiters(request_of(table.sequence))
+            self._wake_waiters(table)
 
     def _written_block(self, table: BlockTable) -> int | None:
         """The block that the next token goes to, or None when it starts a new one."""
         logical = table.stored // self.block_size
         return table.blocks[logical] if logical < len(table.blocks) else None
 
-    def _holders(self, table: BlockTable, block: int) -> int:
-        """References to the block it writes next, without those of siblings that wait for the write."""
-        holders = self.pool.ref_counts[block]
-        logical = table.stored // self.block_size
-        for waiter in self._waiters.get(request_of(table.sequence), ()):
-            if waiter is not table and waiter.awaited > logical * self.block_size:
-                holders -= waiter.blocks[logical] == block
-        return holders
+    def _holders(self, block: int) -> int:
+        """References to a block that is written next, without those of siblings that wait for the write."""
+        return self.pool.ref_counts[block] - self._awaited.get(block, 0)
 
     def _copy_on_write(self, table: BlockTable, source: int) -> tuple[int, int]:
         logical = table.stored // self.block_size
@@ -323,30 +279,41 @@ class CacheManager:
             tuple(node.parent_hash for _, _, node in cached),
         )
 
-    def _wake_waiters(self, request: int) -> None:
-        """Let siblings whose beginning is now stored go on from there."""
-        waiting = self._waiters.get(request)
-        if not waiting:
-            return
-        for table in list(waiting):
-            source = table.source
-            assert source is not None
-            if source.stored < table.awaited or source.source is not None:
-                continue
-            table.stored = table.awaited
-            table.chain = source.chain[: table.awaited // self.block_size]
+    def _wake_waiters(self, source: BlockTable) -> None:
+        """Let siblings whose beginning a sequence has now stored go on from there, and those who wait for
+        them, in the order of the group."""
+        ready = self._ready(source)
+        while ready:
+            _, table = heappop(ready)
+            assert table.source is not None
+            chain, stored = table.source.chain, table.awaited
             self._forget_waiter(table)
+            table.stored = stored
+            table.chain = chain[: stored // self.block_size]
             if self.bus.active:
                 self.bus.emit(Advanced, table.sequence, (), table.stored)
+            for waiter in self._ready(table):
+                heappush(ready, waiter)
+
+    def _ready(self, source: BlockTable) -> list[tuple[int, BlockTable]]:
+        """Those who wait for a sequence that has stored what they wait for, by place in the group."""
+        if source.source is not None:
+            return []
+        waiters = self._waiters.get(source.sequence, {}).values()
+        return sorted(waiter for waiter in waiters if source.stored >= waiter[1].awaited)
 
     def _forget_waiter(self, table: BlockTable) -> None:
+        if table.source is None:
+            return
+        for block in table.blocks[: table.awaited // self.block_size]:
+            self._awaited[block] -= 1
+            if not self._awaited[block]:
+                del self._awaited[block]
+        waiters = self._waiters[table.source.sequence]
+        del waiters[table.sequence]
+        if not waiters:
+            del self._waiters[table.source.sequence]
         table.source, table.awaited = None, 0
-        request = request_of(table.sequence)
-        waiting = self._waiters.get(request)
-        if waiting and table in waiting:
-            waiting.remove(table)
-            if not waiting:
-                del self._waiters[request]
 
     # -- sharing and leaving --------------------------------------------------------------------------
 
@@ -360,10 +327,9 @@ class CacheManager:
             raise AllocatorError(f"{parent.name} cannot be forked: it is not decoding on the device")
         if child.sequence in self.tables:
             raise AllocatorError(f"{child.name} exists already")
-        for waiter in self._waiters.get(request_of(parent.sequence), ()):
-            if waiter.source is parent:
-                # The parent would go on in a copy, and the sibling keep the block that nobody fills.
-                raise AllocatorError(f"{parent.name} cannot be forked: {waiter.name} waits for it")
+        for _, waiter in self._waiters.get(parent.sequence, {}).values():
+            # The parent would go on in a copy, and the sibling keep the block that nobody fills.
+            raise AllocatorError(f"{parent.name} cannot be forked: {waiter.name} waits for it")
         self.pool.share(parent.blocks)
         child.blocks = array("i", parent.blocks)
         child.stored = parent.stored

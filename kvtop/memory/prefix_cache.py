@@ -78,17 +78,28 @@ class PrefixCache:
     def find(self, tokens: Sequence[int], extra_keys: bytes = b"") -> list[PrefixNode]:
         """The longest chain of cached full blocks that `tokens` begin with, never all of them: at least one
         token is left to compute, for its logits. Changes nothing."""
-        size = self.block_size
-        node = self.root(extra_keys)
         chain: list[PrefixNode] = []
-        for start in range(0, (len(tokens) - 1) // size * size, size):
-            content = array("i", tokens[start : start + size]).tobytes()
-            child = self._child(node, content, self._hash(node.hash, content))
+        self.follow(chain, array("q"), tokens, extra_keys)
+        return chain
+
+    def follow(
+        self, chain: list[PrefixNode], hashes: array[int], tokens: Sequence[int], extra_keys: bytes = b""
+    ) -> None:
+        """Lengthen `chain`, cached nodes of the first blocks of `tokens`, as `find` has it.
+
+        `hashes` are those of the first blocks of `tokens`, at least the chain's; new ones are added.
+        """
+        size = self.block_size
+        node = chain[-1] if chain else self.root(extra_keys)
+        for logical in range(len(chain), (len(tokens) - 1) // size):
+            content = array("i", tokens[logical * size : (logical + 1) * size]).tobytes()
+            if logical == len(hashes):
+                hashes.append(self._hash(node.hash, content))
+            child = self._child(node, content, hashes[logical])
             if child is None or not child.blocks:
                 break
             chain.append(child)
             node = child
-        return chain
 
     def insert(self, block: int, parent: PrefixNode, tokens: Sequence[int]) -> PrefixNode:
         """Make `block` findable as `tokens` after `parent`'s chain. The block must not be cached yet."""
