@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kvtop.memory import events as ev
 from kvtop.memory.events import AnyEvent, sequence_name
+from kvtop.timeline.columns import PoolTotals
 from kvtop.timeline.snapshot import (
-    BlockColumns,
     BlockDetail,
     BlockState,
     Counters,
@@ -21,27 +21,25 @@ from kvtop.timeline.snapshot import (
     SequenceDetail,
     SequenceRow,
 )
-from kvtop.timeline.state import MemoryState, PoolState, RequestState, SequenceState
+from kvtop.timeline.state import MemoryState, RequestState, SequenceState
+from kvtop.timeline.tables import TableState
 
 TAIL = 32
 """Tokens of a sequence's end that a row carries for its line of text."""
 _ORDER = {"running": 0, "swapped": 1, "waiting": 2}
 
 
-def sequence_rows(state: MemoryState) -> tuple[SequenceRow, ...]:
-    """Rows of all live sequences: running by arrival, then swapped, then waiting."""
+def sequence_order(state: MemoryState) -> list[tuple[RequestState, SequenceState]]:
+    """All live sequences in the order of their rows: running by arrival, then swapped, then waiting."""
     requests = sorted(state.requests.values(), key=lambda request: _ORDER[request.state])
-    return tuple(
-        _row(state, request, sequence) for request in requests for sequence in request.sequences.values()
-    )
+    return [(request, sequence) for request in requests for sequence in request.sequences.values()]
 
 
-def _row(state: MemoryState, request: RequestState, sequence: SequenceState) -> SequenceRow:
-    pool = state.host if sequence.on_host else state.device
-    table = np.array(sequence.table, dtype=np.int32)
-    references = np.frombuffer(pool.ref_counts, dtype=np.int32) if len(table) else table
-    shared = int((references[table] > 1).sum()) if len(table) else 0
-    arrived = request.arrived
+def sequence_row(
+    request: RequestState, sequence: SequenceState, table: TableState, block_size: int
+) -> SequenceRow:
+    """The row of a live sequence with its table, which the row keeps."""
+    arrived, blocks = request.arrived, len(table.blocks)
     return SequenceRow(
         id=sequence.id,
         name=sequence_name(sequence.id),
@@ -56,13 +54,13 @@ def _row(state: MemoryState, request: RequestState, sequence: SequenceState) -> 
         max_new_tokens=arrived.max_new_tokens,
         n=arrived.n,
         beam_width=arrived.beam_width,
-        blocks=len(table),
+        blocks=blocks,
         on_host=sequence.on_host,
-        shared_blocks=shared,
-        waste_slots=len(table) * state.block_size - sequence.stored,
+        shared_blocks=table.shared,
+        waste_slots=blocks * block_size - sequence.stored,
         prefix_hit_tokens=sequence.prefix_hit_tokens,
         preemptions=request.preemptions,
-        table=table,
+        table=table.blocks,
         tail=tuple(sequence.tokens[-TAIL:]),
     )
 
@@ -75,59 +73,23 @@ def _state_word(request: RequestState, sequence: SequenceState) -> str:
     return "prefill" if len(sequence.tokens) - sequence.stored > 1 else "running"
 
 
-def block_columns(pool: PoolState, rows: Sequence[SequenceRow], *, host: bool) -> BlockColumns:
-    """Copies of a pool's columns, and the first owner of each block."""
-    references = _column(pool.ref_counts, np.int32)
-    hashed = _view(pool.hashes, np.int64) != 0
-    owner = np.full(pool.num_blocks, -1, dtype=np.int32)
-    for index in range(len(rows) - 1, -1, -1):
-        if rows[index].on_host == host:
-            owner[rows[index].table] = index
-    # In bytes throughout: at a million blocks every wider temporary costs milliseconds.
-    used = references > 0
-    state = used.view(np.uint8) * np.uint8(BlockState.USED)
-    state += references > 1
-    state |= (hashed & ~used).view(np.uint8) * np.uint8(BlockState.CACHED)
-    columns = BlockColumns(
-        state=state,
-        ref_count=references,
-        owner=owner,
-        fill=_column(pool.fills, np.int32),
-        has_hash=hashed,
-        touched=_column(pool.touched, np.int32),
-    )
-    for name in columns.__dataclass_fields__:
-        getattr(columns, name).setflags(write=False)
-    return columns
-
-
-def _view(values: array[int], kind: type[np.signedinteger]) -> NDArray[np.signedinteger]:
-    return np.frombuffer(values, dtype=kind) if len(values) else np.empty(0, dtype=kind)
-
-
-def _column(values: array[int], kind: type[np.signedinteger]) -> NDArray[np.signedinteger]:
-    return _view(values, kind).copy()
-
-
-def counters(state: MemoryState, blocks: BlockColumns, host: BlockColumns | None) -> Counters:
+def counters(state: MemoryState, device: PoolTotals, host: PoolTotals) -> Counters:
     """Totals and the state of the pools."""
-    used = blocks.state >= BlockState.USED
-    used_blocks = int(np.count_nonzero(used))
-    cached = int(np.count_nonzero(blocks.state == BlockState.CACHED))
+    free, cached, single, shared = device.by_state.tolist()
     sequences = {"running": 0, "waiting": 0, "swapped": 0}
     for request in state.requests.values():
         sequences[request.state] += len(request.sequences)
     totals = state.totals
     return Counters(
-        total_blocks=len(used),
-        used_blocks=used_blocks,
-        shared_blocks=int(np.count_nonzero(blocks.state == BlockState.SHARED)),
+        total_blocks=state.device.num_blocks,
+        used_blocks=single + shared,
+        shared_blocks=shared,
         cached_blocks=cached,
-        free_blocks=len(used) - used_blocks - cached,
-        stored_tokens=int((blocks.fill * used).sum(dtype=np.int64)),
-        slots=used_blocks * state.block_size,
-        host_total_blocks=len(host.ref_count) if host is not None else 0,
-        host_used_blocks=int((host.ref_count > 0).sum()) if host is not None else 0,
+        free_blocks=free,
+        stored_tokens=device.stored,
+        slots=(single + shared) * state.block_size,
+        host_total_blocks=state.host.num_blocks,
+        host_used_blocks=int(host.by_state[BlockState.USED :].sum()),
         running=sequences["running"],
         waiting=sequences["waiting"],
         swapped=sequences["swapped"],

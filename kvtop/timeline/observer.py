@@ -9,9 +9,11 @@ from dataclasses import replace
 from kvtop.memory import events as ev
 from kvtop.memory.events import AnyEvent
 from kvtop.timeline import build
+from kvtop.timeline.columns import PoolColumns
 from kvtop.timeline.prefixes import PrefixForest
-from kvtop.timeline.snapshot import Flash, FlashKind, Read, Snapshot, Source, StepFigures
+from kvtop.timeline.snapshot import Flash, FlashKind, Read, SequenceRow, Snapshot, Source, StepFigures
 from kvtop.timeline.state import MemoryState
+from kvtop.timeline.tables import EMPTY, TierTables
 
 LOG_EVENTS = 256
 """Newest events that a snapshot carries for the log."""
@@ -43,6 +45,8 @@ class Observer:
         self._evicted = False
         """Whether the last event was an eviction: the log then says who took the blocks."""
         self._life: dict[int, tuple[AnyEvent, ...]] = {}
+        self._tables = [TierTables(pool, block_size) for pool in (self.state.device, self.state.host)]
+        self._columns = [PoolColumns(tables) for tables in self._tables]
         self._forest = PrefixForest(self.state)
         self._reads: tuple[ev.StepEnded | None, tuple[Read, ...]] = None, ()
 
@@ -59,9 +63,12 @@ class Observer:
         if not isinstance(event, _NOT_FOR_THE_LOG) or (kind is ev.Allocated and self._evicted):
             self._log.append(event)
         self._evicted = kind is ev.Evicted
-        life = self._life
-        for block in self._touched(event):
+        life, touched = self._life, self._touched(event)
+        for block in touched:
             life[block] = (*life.get(block, ())[1 - LIFE_EVENTS :], event)
+        device, host = self._columns
+        device.note(touched)
+        host.note(_touched_on_host(event))
 
     def _note(self, event: AnyEvent) -> None:
         """What has to be seen before the fold takes the event in."""
@@ -144,17 +151,19 @@ class Observer:
         """The state now, frozen, with details of the selected block and sequence, and the tree of prefixes
         when it is asked for. Changes nothing that a later snapshot shows."""
         state = self.state
-        rows = build.sequence_rows(state)
-        blocks = build.block_columns(state.device, rows, host=False)
-        host = build.block_columns(state.host, rows, host=True) if state.host.num_blocks else None
+        rows = self._rows()
+        device, host = self._columns
+        row_of = {row.id: index for index, row in enumerate(rows)}
+        blocks = device.freeze(row_of)
+        host_blocks = host.freeze(row_of) if state.host.num_blocks else None
         tree = self._forest.nodes() if prefixes else None
         return Snapshot(
             source=source,
             step=state.step,
             order=state.order,
-            counters=build.counters(state, blocks, host),
+            counters=build.counters(state, device.totals, host.totals),
             blocks=blocks,
-            host=host,
+            host=host_blocks,
             sequences=rows,
             figures=figures,
             events=tuple(self._log),
@@ -170,6 +179,17 @@ class Observer:
             prefixes_left_out=self._forest.size - len(tree) if tree is not None else 0,
         )
 
+    def _rows(self) -> tuple[SequenceRow, ...]:
+        """A row for each live sequence; brings the tables of both tiers up to now."""
+        ordered = build.sequence_order(self.state)
+        for on_host, tables in enumerate(self._tables):
+            tables.update([one for _, one in ordered if one.table and one.on_host == bool(on_host)])
+        size = self.state.block_size
+        return tuple(
+            build.sequence_row(request, one, self._tables[one.on_host].known.get(one.id, EMPTY), size)
+            for request, one in ordered
+        )
+
     def _read(self) -> tuple[Read, ...]:
         """What the newest ended step read, made once a step."""
         ended, reads = self._reads
@@ -177,3 +197,12 @@ class Observer:
             reads = build.reads(self.state)
             self._reads = self.state.last_step, reads
         return reads
+
+
+def _touched_on_host(event: AnyEvent) -> Sequence[int]:
+    """The host blocks that an event changes."""
+    if isinstance(event, ev.SwappedOut | ev.SwappedIn):
+        return event.host_blocks
+    if isinstance(event, ev.Released | ev.Freed) and event.tier is ev.Tier.HOST:
+        return event.blocks
+    return ()
